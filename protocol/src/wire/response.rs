@@ -1,0 +1,221 @@
+//! What a server answers.
+
+use super::codec::{DecodeError, Reader, frame, put_text};
+use super::handshake::Welcome;
+use super::request::{lives, put_lives};
+use crate::error::ErrorKind;
+use crate::geometry::SlotIndex;
+use crate::limits::VALUE_LEN_MAX;
+use crate::word::{Life, Locator, Version};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Where a record was published, so that a client which reads one-sidedly finds it again with one READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hint {
+    /// The record.
+    pub locator: Locator,
+    /// The slot from which its chain starts.
+    pub slot: SlotIndex,
+}
+
+/// One figure or fact about a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statistic {
+    /// Its name, as in the metrics.
+    pub name: String,
+    /// Its value, a number or a word.
+    pub value: String,
+}
+
+/// A response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Response<'a> {
+    /// The request failed.
+    Error {
+        /// The kind a caller can act on.
+        kind: ErrorKind,
+        /// What happened and what to do, for people.
+        message: &'a str,
+    },
+    /// Accepts a Hello.
+    Welcome(Welcome),
+    /// Answers a Ping.
+    Pong,
+    /// Answers Stats.
+    Stats(Vec<Statistic>),
+    /// GET: the key's value.
+    Value {
+        /// Its version.
+        version: Version,
+        /// When it expires, milliseconds of the Unix epoch; 0: never.
+        expires_at_ms: u64,
+        /// The record's flags.
+        flags: u16,
+        /// The value.
+        value: &'a [u8],
+    },
+    /// GET: the key is absent.
+    Absent,
+    /// PUT: done. An absorbed PUT has neither version nor hint.
+    Stored {
+        /// The version published.
+        version: Option<Version>,
+        /// Where.
+        hint: Option<Hint>,
+    },
+    /// A conditional change whose condition does not hold.
+    Mismatch {
+        /// The key's current version; `None`: absent.
+        current: Option<Version>,
+    },
+    /// DELETE: whether there was something to delete.
+    Deleted {
+        /// Whether this request deleted it.
+        existed: bool,
+    },
+    /// fetch-add: done.
+    Counter {
+        /// The counter after the addition.
+        value: i64,
+        /// The version published.
+        version: Version,
+        /// Where.
+        hint: Option<Hint>,
+    },
+    /// Leased blocks, perhaps fewer than asked.
+    Leased {
+        /// Blocks with their counts.
+        lives: Vec<Life>,
+        /// If none: when to ask again, milliseconds; 0: memory is used up.
+        retry_ms: u32,
+    },
+    /// A report or fence is done.
+    Done,
+}
+
+mod kind {
+    pub(super) const ERROR: u8 = 0x80;
+    pub(super) const WELCOME: u8 = 0x81;
+    pub(super) const PONG: u8 = 0x82;
+    pub(super) const STATS: u8 = 0x83;
+    pub(super) const VALUE: u8 = 0x90;
+    pub(super) const ABSENT: u8 = 0x91;
+    pub(super) const STORED: u8 = 0x92;
+    pub(super) const MISMATCH: u8 = 0x93;
+    pub(super) const DELETED: u8 = 0x94;
+    pub(super) const COUNTER: u8 = 0x95;
+    pub(super) const LEASED: u8 = 0xa0;
+    pub(super) const DONE: u8 = 0xa1;
+}
+
+impl<'a> Response<'a> {
+    /// Appends this response as a frame that answers request `id`.
+    pub fn encode(&self, id: u64, out: &mut Vec<u8>) {
+        match self {
+            Self::Error { kind: error, message } => frame(out, kind::ERROR, id, |out| {
+                out.extend_from_slice(&error.code().to_le_bytes());
+                put_text(out, message);
+            }),
+            Self::Welcome(welcome) => frame(out, kind::WELCOME, id, |out| welcome.encode(out)),
+            Self::Pong => frame(out, kind::PONG, id, |_| ()),
+            Self::Stats(statistics) => frame(out, kind::STATS, id, |out| {
+                out.extend_from_slice(&(statistics.len() as u16).to_le_bytes());
+                for Statistic { name, value } in statistics {
+                    put_text(out, name);
+                    put_text(out, value);
+                }
+            }),
+            Self::Value { version, expires_at_ms, flags, value } => frame(out, kind::VALUE, id, |out| {
+                out.extend_from_slice(&version.to_bits().to_le_bytes());
+                out.extend_from_slice(&expires_at_ms.to_le_bytes());
+                out.extend_from_slice(&flags.to_le_bytes());
+                out.extend_from_slice(value);
+            }),
+            Self::Absent => frame(out, kind::ABSENT, id, |_| ()),
+            Self::Stored { version, hint } => frame(out, kind::STORED, id, |out| {
+                put_version(out, *version);
+                put_hint(out, *hint);
+            }),
+            Self::Mismatch { current } => frame(out, kind::MISMATCH, id, |out| put_version(out, *current)),
+            Self::Deleted { existed } => frame(out, kind::DELETED, id, |out| out.push((*existed).into())),
+            Self::Counter { value, version, hint } => frame(out, kind::COUNTER, id, |out| {
+                out.extend_from_slice(&value.to_le_bytes());
+                out.extend_from_slice(&version.to_bits().to_le_bytes());
+                put_hint(out, *hint);
+            }),
+            Self::Leased { lives, retry_ms } => frame(out, kind::LEASED, id, |out| {
+                put_lives(out, lives);
+                out.extend_from_slice(&retry_ms.to_le_bytes());
+            }),
+            Self::Done => frame(out, kind::DONE, id, |_| ()),
+        }
+    }
+
+    /// Decodes the body of a frame of `kind`.
+    pub fn decode(kind: u8, body: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(body);
+        let response = match kind {
+            kind::ERROR => Self::Error {
+                kind: ErrorKind::from_code(reader.u16()?).ok_or(DecodeError::Field("error"))?,
+                message: reader.text("message")?,
+            },
+            kind::WELCOME => Self::Welcome(Welcome::decode(&mut reader)?),
+            kind::PONG => Self::Pong,
+            kind::STATS => {
+                let count = reader.u16()?;
+                let mut statistics = Vec::new();
+                for _ in 0..count {
+                    let (name, value) = (reader.text("name")?.into(), reader.text("value")?.into());
+                    statistics.push(Statistic { name, value });
+                }
+                Self::Stats(statistics)
+            }
+            kind::VALUE => {
+                let version = Version::from_bits(reader.u64()?);
+                let (expires_at_ms, flags) = (reader.u64()?, reader.u16()?);
+                let value = reader.rest();
+                if value.len() > VALUE_LEN_MAX {
+                    return Err(DecodeError::Field("value"));
+                }
+                Self::Value { version, expires_at_ms, flags, value }
+            }
+            kind::ABSENT => Self::Absent,
+            kind::STORED => Self::Stored { version: version(&mut reader)?, hint: hint(&mut reader)? },
+            kind::MISMATCH => Self::Mismatch { current: version(&mut reader)? },
+            kind::DELETED => Self::Deleted { existed: reader.flag("existed")? },
+            kind::COUNTER => Self::Counter {
+                value: reader.u64()? as i64,
+                version: Version::from_bits(reader.u64()?),
+                hint: hint(&mut reader)?,
+            },
+            kind::LEASED => Self::Leased { lives: lives(&mut reader)?, retry_ms: reader.u32()? },
+            kind::DONE => Self::Done,
+            unknown => return Err(DecodeError::Kind(unknown)),
+        };
+        reader.finish()?;
+        Ok(response)
+    }
+}
+
+/// Version 0 would be the life 0 of block 0, which lies in the superblock: it stands for none.
+fn put_version(out: &mut Vec<u8>, version: Option<Version>) {
+    out.extend_from_slice(&version.map_or(0, Version::to_bits).to_le_bytes());
+}
+
+fn version(reader: &mut Reader<'_>) -> Result<Option<Version>, DecodeError> {
+    let bits = reader.u64()?;
+    Ok((bits != 0).then_some(Version::from_bits(bits)))
+}
+
+/// Locator 0 would name block 0: it stands for none.
+fn put_hint(out: &mut Vec<u8>, hint: Option<Hint>) {
+    let (locator, slot) = hint.map_or((0, 0), |hint| (hint.locator.to_bits(), hint.slot.0));
+    out.extend_from_slice(&locator.to_le_bytes());
+    out.extend_from_slice(&slot.to_le_bytes());
+}
+
+fn hint(reader: &mut Reader<'_>) -> Result<Option<Hint>, DecodeError> {
+    let (locator, slot) = (reader.u64()?, reader.u32()?);
+    Ok((locator != 0).then_some(Hint { locator: Locator::from_bits(locator), slot: SlotIndex(slot) }))
+}
