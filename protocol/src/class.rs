@@ -88,7 +88,7 @@ const _: () = assert!(SIZES[LARGEST] as usize >= record::len(KEY_LEN_MAX, VALUE_
 const _: () = {
     let mut class = 0;
     while class < Class::COUNT {
-        assert!(SIZES[class] as u64 % GRANULE == 0);
+        assert!((SIZES[class] as u64).is_multiple_of(GRANULE));
         assert!(class == 0 || SIZES[class - 1] < SIZES[class]);
         class += 1;
     }

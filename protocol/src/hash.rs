@@ -39,7 +39,7 @@ impl KeyHash {
     /// The shard among `shards`.
     #[inline]
     pub const fn shard(self, shards: usize) -> usize {
-        ((self.low >> 32) * shards as u64 >> 32) as usize
+        (((self.low >> 32) * shards as u64) >> 32) as usize
     }
 
     /// The 12-bit fingerprint kept in the slot word.

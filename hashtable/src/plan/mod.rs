@@ -1,0 +1,1 @@
+//! The operations, one file each. What each returns says whether its lease is spent.
