@@ -33,7 +33,7 @@ impl KeyHash {
     /// The home line among `lines`.
     #[inline]
     pub const fn home_line(self, lines: u64) -> u64 {
-        (self.high as u128 * lines as u128 >> 64) as u64
+        ((self.high as u128 * lines as u128) >> 64) as u64
     }
 
     /// The shard among `shards`.
