@@ -26,6 +26,31 @@ pub struct Forward {
     pub evidence_ns: u64,
 }
 
+impl Forward {
+    /// A forward that leads nowhere yet: to the record in the slot itself.
+    pub fn from(slot: SlotIndex, word: SlotWord, hash: KeyHash, evidence_ns: u64) -> Self {
+        Self { slot, expect: word, to: Some(word.locator()), skipped: ArrayVec::new(), hash, evidence_ns }
+    }
+
+    /// Leads it on past `record` to `to`, if it leads to `record` and has room; else it stays as it is, and
+    /// whoever makes the move finds the rest of the chain.
+    pub fn lead_past(&mut self, record: Locator, life: Life, to: Option<Locator>) {
+        if self.to == Some(record) && self.skipped.try_push(life).is_ok() {
+            self.to = to;
+        }
+    }
+
+    /// Whether there is nothing to move.
+    pub fn is_idle(&self) -> bool {
+        self.skipped.is_empty()
+    }
+
+    /// The word that the move puts into the slot.
+    pub fn target(&self) -> SlotWord {
+        self.to.map_or(SlotWord::EMPTY, SlotWord::committed)
+    }
+}
+
 /// The duties of one client in one shard.
 #[derive(Debug, Default)]
 pub struct Duties {
@@ -51,15 +76,28 @@ impl Duties {
     /// again has its slot moved once.
     pub fn push_forward(&mut self, forward: Forward) {
         let continued = self.forwards.iter_mut().rev().find(|pending| {
-            pending.slot == forward.slot && pending.to.map(SlotWord::committed) == Some(forward.expect)
+            pending.slot == forward.slot
+                && (pending.target() == forward.expect || pending.expect == forward.expect)
         });
         match continued {
-            Some(pending) if pending.skipped.len() + forward.skipped.len() <= SKIP_MAX => {
+            _ if forward.is_idle() => {}
+            // The same lag, met again.
+            Some(pending) if pending.expect == forward.expect && pending.to == forward.to => {}
+            Some(pending)
+                if pending.target() == forward.expect
+                    && pending.skipped.len() + forward.skipped.len() <= SKIP_MAX =>
+            {
                 pending.skipped.extend(forward.skipped);
                 pending.to = forward.to;
             }
             _ => self.forwards.push(forward),
         }
+    }
+
+    /// Whether the forwards should be made now: `batch` of them wait, or a chain grows long for those who read it.
+    pub fn forwards_are_due(&self, batch: usize) -> bool {
+        self.forwards.len() >= batch
+            || self.forwards.last().is_some_and(|forward| forward.skipped.len() >= SKIP_MAX / 2)
     }
 
     /// Whether there is nothing to do.

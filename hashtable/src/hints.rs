@@ -138,7 +138,14 @@ mod tests {
     fn hint(count: u64) -> Hint {
         let life = Life { block: Block::new(count + 100).unwrap(), count };
         let locator = Locator::new(3, Class::holding(100).unwrap(), life);
-        Hint { locator, count, len: 100, slot: SlotIndex(9), expires: count % 2 == 0, seen_ns: 5 << SEEN_SHIFT }
+        Hint {
+            locator,
+            count,
+            len: 100,
+            slot: SlotIndex(9),
+            expires: count.is_multiple_of(2),
+            seen_ns: 5 << SEEN_SHIFT,
+        }
     }
 
     #[test]

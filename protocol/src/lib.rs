@@ -13,6 +13,7 @@
 //! | [`geometry`] | offsets of superblock, index and heap |
 //! | [`superblock`] | the static first page of a shard |
 //! | [`wire`] | frames, handshake, requests and responses |
+//! | [`mutation`] | deliberate mistakes for the tests, compiled away otherwise |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod error;
 pub mod geometry;
 pub mod hash;
 pub mod limits;
+pub mod mutation;
 pub mod record;
 pub mod superblock;
 pub mod wire;

@@ -12,6 +12,7 @@
 
 use crate::class::Class;
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::mutation::{self, Mutation};
 use crate::word::{Life, Link, Locator, Version};
 
 /// Bytes before the key.
@@ -115,7 +116,7 @@ impl<'a> Record<'a> {
         let locator = Locator::new(fingerprint, self.class(), life);
         let key = self.key.0;
         let out = &mut out[..self.len()];
-        out[..8].copy_from_slice(&Link::End(life.count).to_bits().to_le_bytes());
+        out[..8].copy_from_slice(&Link::end_of(life).to_bits().to_le_bytes());
         out[VERSION_AT..EXPIRES_AT].copy_from_slice(&Version::of(life).to_bits().to_le_bytes());
         out[EXPIRES_AT..KEY_LEN_AT].copy_from_slice(&self.expires_at_ms.to_le_bytes());
         out[KEY_LEN_AT..FLAGS_AT].copy_from_slice(&(key.len() as u16).to_le_bytes());
@@ -161,13 +162,13 @@ impl<'a> RecordView<'a> {
             return None;
         }
         let body = bytes.get(VERSION_AT..len(key_len, value_len))?;
-        if word(bytes, CHECKSUM_AT) != checksum(body, locator) {
+        if word(bytes, CHECKSUM_AT) != checksum(body, locator) && !mutation::is(Mutation::NoChecksum) {
             return None;
         }
         let version = Version::from_bits(word(bytes, VERSION_AT));
         let life = version.life();
         let link = Link::from_bits(word(bytes, 0))?;
-        if !locator.names(life) || matches!(link, Link::End(count) if count != life.count) {
+        if !locator.names(life) || (matches!(link, Link::End(_)) && link != Link::end_of(life)) {
             return None;
         }
         let (key, value) = bytes[HEADER_LEN..len(key_len, value_len)].split_at(key_len);
@@ -196,19 +197,17 @@ impl<'a> RecordView<'a> {
     pub const fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms != 0 && self.expires_at_ms <= now_ms
     }
-
-    /// The counter's value, if this is a counter.
-    pub fn counter(&self) -> Option<i64> {
-        if self.flags & FLAG_COUNTER == 0 {
-            return None;
-        }
-        self.value.try_into().ok().map(i64::from_le_bytes)
-    }
 }
 
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The key of bytes that may be a record, unverified: only to find out under which locator they would verify.
+pub fn peek_key(bytes: &[u8]) -> Option<Key<'_>> {
+    let key_len = usize::from(u16::from_le_bytes([*bytes.get(KEY_LEN_AT)?, *bytes.get(KEY_LEN_AT + 1)?]));
+    Key::new(bytes.get(HEADER_LEN..HEADER_LEN + key_len)?).ok()
 }
 
 /// XXH3-64 of the body, then the locator mixed in by a bijection: for given bytes exactly one locator verifies.

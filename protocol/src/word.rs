@@ -15,6 +15,7 @@
 
 use crate::class::Class;
 use crate::limits::{GRANULE, LEASE_COUNT_MAX, TAG_PERIOD};
+use crate::mutation::{self, Mutation};
 
 const BLOCK_BITS: u32 = 34;
 const TAG_BITS: u32 = 10;
@@ -236,6 +237,12 @@ pub enum Link {
 }
 
 impl Link {
+    /// The link of a record that is current in `life`.
+    #[inline]
+    pub fn end_of(life: Life) -> Self {
+        Self::End(if mutation::is(Mutation::EndWithoutLife) { 0 } else { life.count })
+    }
+
     /// The raw word.
     pub const fn to_bits(self) -> u64 {
         match self {

@@ -1,0 +1,88 @@
+//! fetch-add: a fresh read, then a conditional publication.
+
+use super::get::warm;
+use super::insert::{Inserted, insert};
+use super::lookup::{Lookup, lookup};
+use super::put::{INSERT_ROUNDS, Publication, Target};
+use super::supersede::Superseded;
+use super::{Failure, Op, Table};
+use crate::duties::Duties;
+use crate::hints::Hint;
+use crate::io::Io;
+use farside_protocol::record::FLAG_COUNTER;
+use farside_protocol::{Life, Link, Record, SlotIndex, Version};
+
+/// What a fetch-add came to; its lease is spent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Added {
+    /// The counter after the addition.
+    pub value: i64,
+    /// Its version.
+    pub version: Version,
+    /// How to find it.
+    pub hint: Hint,
+}
+
+/// Adds `delta` to a counter; an absent key counts from 0. A counter keeps its expiry. The lease, of the class of
+/// an 8-byte value, is spent on `Ok` and on [`Failure::Indeterminate`].
+pub async fn fetch_add<I: Io>(
+    io: &mut I,
+    table: &Table,
+    op: &Op<'_>,
+    delta: i64,
+    lease: Life,
+    mut hint: Option<Hint>,
+    duties: &mut Duties,
+) -> Result<Added, Failure> {
+    let mut insertions = 0;
+    loop {
+        let (target, seen) = match hint.take() {
+            Some(hint) => match warm(io, table, op, hint).await {
+                Some((seen, hint)) => (Ok(Target::hinted(io, op, &hint)), Some(seen)),
+                None => continue,
+            },
+            None => match lookup(io, table, op).await? {
+                Lookup::Found(found) => (Ok(Target::found(&found)), Some(found.seen)),
+                Lookup::Absent { dead: Some(forward), .. } => {
+                    super::bring_forward(io, table, forward, op.deadline_ns, duties).await?;
+                    continue;
+                }
+                Lookup::Absent { window, dead: None } => (Err(window), None),
+            },
+        };
+        let (old, expires_at_ms) = match seen.filter(|seen| !seen.is_expired(io)) {
+            Some(seen) => (seen.counter(io.incoming()).ok_or(Failure::NotACounter)?, seen.expires_at_ms),
+            None => (0, 0),
+        };
+        let value = old.checked_add(delta).ok_or(Failure::Overflow)?;
+        let bytes = value.to_le_bytes();
+        let record = Record { key: op.key, value: &bytes, expires_at_ms, flags: FLAG_COUNTER };
+        let mut publication = Publication::new(io, op, &record, lease);
+        let added = |publication: &Publication, io: &I, slot: SlotIndex| Added {
+            value,
+            version: Version::of(lease),
+            hint: publication.hint(io, slot),
+        };
+        match target {
+            Ok(target) => {
+                let link = Link::NextOther(publication.draft.locator);
+                if let Superseded::Won = publication.replace(io, table, &target, link, duties).await? {
+                    return Ok(added(&publication, io, target.slot()));
+                }
+                // Ends: each time another operation on the key took effect.
+                op.check_deadline(io)?;
+            }
+            Err(window) => {
+                if insertions == INSERT_ROUNDS {
+                    return Err(Failure::Contended);
+                }
+                let draft = &mut publication.draft;
+                if let Inserted::Committed(slot) = insert(io, table, op, &window, draft, insertions).await? {
+                    duties.published.push(lease);
+                    return Ok(added(&publication, io, slot));
+                }
+                insertions += 1;
+            }
+        }
+    }
+}
