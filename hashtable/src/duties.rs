@@ -81,8 +81,12 @@ impl Duties {
         });
         match continued {
             _ if forward.is_idle() => {}
-            // The same lag, met again.
-            Some(pending) if pending.expect == forward.expect && pending.to == forward.to => {}
+            // The same lag, met again: the longer way leads over the shorter.
+            Some(pending) if pending.expect == forward.expect => {
+                if pending.skipped.len() < forward.skipped.len() {
+                    *pending = forward;
+                }
+            }
             Some(pending)
                 if pending.target() == forward.expect
                     && pending.skipped.len() + forward.skipped.len() <= SKIP_MAX =>

@@ -77,10 +77,6 @@ pub(super) struct Found {
 }
 
 /// What a lookup came to.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack of one operation and is taken apart at once"
-)]
 pub(super) enum Lookup {
     Found(Found),
     /// The key was absent at a moment within the lookup.
