@@ -9,7 +9,6 @@ use super::{Failure, Table};
 use crate::duties::{Duties, Forward};
 use crate::io::{Chain, Io, Lost, Step};
 use farside_protocol::mutation::{self, Mutation};
-use farside_protocol::record::HEADER_LEN;
 use farside_protocol::{KeyHash, Link, Locator, SlotState, SlotWord};
 
 /// How often a slot that keeps changing is helped: each change was another's forward or a new operation, whose own
@@ -57,8 +56,8 @@ async fn jump<I: Io>(
     ));
     let target = forward.to.and_then(|to| table.geometry.extent(to));
     if let Some((at, _)) = target {
-        io.reserve_incoming(HEADER_LEN);
-        chain.push(Step::read(at, HEADER_LEN, 0));
+        io.reserve_incoming(8);
+        chain.push(Step::read(at, 8, 0));
     }
     io.run(&mut chain).await?;
     let won = chain[0].outcome().is_ok();

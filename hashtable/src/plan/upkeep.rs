@@ -26,6 +26,9 @@ pub struct Tally {
     pub forwarded: u32,
     /// Slots emptied because their record is damaged: the key is lost.
     pub damaged: u32,
+    /// Slots that changed so often that they were left. Then not every reachable record was visited, and the
+    /// visits of this sweep must not be taken for a proof that any record is unreachable.
+    pub unsettled: u32,
 }
 
 /// Tends the line whose first slot is `first`: brings lagging slots forward, deletes records that expired more than
@@ -40,18 +43,24 @@ pub async fn tend_line<I: Io>(
     mut visit: impl FnMut(Life),
 ) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
+    // Counted as unsettled until it is not.
     for slot in (first.0..).take(SLOTS_PER_LINE).map(SlotIndex) {
         let mut suspect = Suspect::default();
+        tally.unsettled += 1;
         for attempt in 0..SLOT_ROUNDS {
             match tend_slot(io, table, slot, grace_ms, duties, &mut visit, &mut suspect, &mut tally).await? {
-                Tended::Done => break,
-                Tended::Again if suspect.is_damaged() => {
+                Tended::Again if !suspect.is_damaged() => {
+                    io.pause(attempt).await;
+                    continue;
+                }
+                Tended::Again => {
                     drop_damaged(io, slot, &suspect).await?;
                     tally.damaged += 1;
-                    break;
                 }
-                Tended::Again => io.pause(attempt).await,
+                Tended::Done => {}
             }
+            tally.unsettled -= 1;
+            break;
         }
     }
     Ok(tally)

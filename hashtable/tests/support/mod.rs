@@ -21,6 +21,9 @@ pub(crate) struct World {
     next_block: u64,
 }
 
+/// Another client: acts on the memory before the chain with a certain number.
+pub(crate) type Rival = Box<dyn FnMut(u32, &mut Vec<u64>)>;
+
 /// An [`Io`] over a vector of words.
 pub(crate) struct Memory {
     pub(crate) words: Vec<u64>,
@@ -30,8 +33,8 @@ pub(crate) struct Memory {
     pub(crate) round_trips: u32,
     /// Steps that read.
     pub(crate) reads: u32,
-    /// Called before each chain with its number, to act as another client.
-    pub(crate) before: Option<Box<dyn FnMut(u32, &mut Vec<u64>)>>,
+    /// Called before each chain with its number.
+    pub(crate) before: Option<Rival>,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
 }
