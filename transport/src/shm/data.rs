@@ -1,0 +1,159 @@
+//! The data path: what runs for each operation.
+
+use crate::capabilities::{AtomicScope, Capabilities, Denied};
+use crate::clock;
+use crate::fabric::{Fabric, Lane, Posted};
+use crate::region::{Access, AccessError, Region};
+use farside_hashtable::{Chain, Lost, Step};
+use std::sync::Arc;
+
+/// The shards of one server in this process's memory.
+#[derive(Clone, Debug)]
+pub struct Shm {
+    regions: Box<[Arc<Region>]>,
+    capabilities: Capabilities,
+}
+
+impl Shm {
+    /// The fabric over `regions`, in the order of the shards, without what is `denied`.
+    pub fn new(regions: impl IntoIterator<Item = Arc<Region>>, denied: Denied) -> Self {
+        let regions: Box<[_]> = regions.into_iter().collect();
+        let writable = regions.iter().all(|region| region.access() == Access::ReadWrite);
+        let capabilities = Capabilities {
+            read: true,
+            write: writable,
+            atomics: if writable { AtomicScope::Global } else { AtomicScope::None },
+            ordered: true,
+            message_max: regions.iter().map(|region| region.len()).min().unwrap_or(0),
+            inline_max: 0,
+        };
+        Self { regions, capabilities: capabilities.without(denied) }
+    }
+
+    /// The regions, in the order of the shards.
+    pub fn regions(&self) -> &[Arc<Region>] {
+        &self.regions
+    }
+
+    #[inline]
+    fn execute(&self, lane: &mut ShmLane, shard: usize, chain: &mut Chain) -> Result<(), Refusal> {
+        let region = self.regions.get(shard).ok_or(Refusal::NoSuchShard)?;
+        for step in chain {
+            match *step {
+                Step::Read { at, len, to } => {
+                    let (to, len) = (to as usize, len as usize);
+                    let into = lane.incoming.get_mut(to..).and_then(|into| into.get_mut(..len));
+                    region.read(at, into.ok_or(Refusal::Buffer)?)?;
+                }
+                Step::Write { at, len } => {
+                    region.write(at, lane.outgoing.get(..len as usize).ok_or(Refusal::Buffer)?)?;
+                }
+                Step::CompareSwap { at, expect, new, ref mut found } => {
+                    *found = region.compare_swap(at, expect, new)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a chain cannot be executed: none of these can happen to a plan that is right.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("there is no such shard")]
+    NoSuchShard,
+    #[error("a READ or WRITE is longer than the buffer that was reserved for it")]
+    Buffer,
+    #[error(transparent)]
+    Access(#[from] AccessError),
+}
+
+#[cold]
+fn refuse(refusal: &Refusal) -> Lost {
+    tracing::error!("a step on shared memory was refused: {refusal}; this is a defect of the client");
+    Lost
+}
+
+impl Fabric for Shm {
+    type Lane = ShmLane;
+
+    #[inline]
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn open_lane(&self) -> ShmLane {
+        ShmLane::default()
+    }
+
+    #[inline]
+    fn post(&self, lane: &mut ShmLane, shard: usize, chain: &mut Chain) -> Posted {
+        Posted::Done(self.execute(lane, shard, chain).map_err(|refusal| refuse(&refusal)))
+    }
+
+    fn poll(&self, _lane: &mut ShmLane, _chain: &mut Chain) -> Option<Result<(), Lost>> {
+        unreachable!("a chain on shared memory is never pending")
+    }
+
+    fn abandon(&self, _lane: &mut ShmLane) {
+        unreachable!("a lane of shared memory is never in flight")
+    }
+
+    fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
+        Some(Ok(()))
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        clock::coarse_ns()
+    }
+
+    fn fine_ns(&self) -> u64 {
+        clock::fine_ns()
+    }
+
+    #[inline]
+    fn wall_ms(&self) -> u64 {
+        clock::wall_ms()
+    }
+}
+
+/// The buffers of one operation.
+#[derive(Default, Debug)]
+pub struct ShmLane {
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+impl Lane for ShmLane {
+    #[inline]
+    fn reserve_incoming(&mut self, len: usize) {
+        // Chains move whole words: the last one may reach past what the caller needs.
+        let len = len.next_multiple_of(8);
+        if self.incoming.len() < len {
+            self.incoming.resize(len, 0);
+        }
+    }
+
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        &self.incoming
+    }
+
+    #[inline]
+    fn outgoing(&mut self, len: usize) -> &mut [u8] {
+        let len = len.next_multiple_of(8);
+        if self.outgoing.len() < len {
+            self.outgoing.resize(len, 0);
+        }
+        &mut self.outgoing
+    }
+
+    #[inline]
+    fn in_flight(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;
