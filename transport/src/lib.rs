@@ -17,19 +17,26 @@
 //! | [`shm`] | the fabric of clients on the server's host |
 //! | [`channel`] | the two-sided path and the control messages |
 //! | [`fd_passing`] | descriptors over a Unix socket |
+//! | [`host`] | whether two processes run on one host |
 //! | [`clock`] | the clocks of rules T1, T2 and expiry |
 #![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("farside-transport needs Linux: sealed memfds and their passing between processes");
 
+pub mod address;
 pub mod capabilities;
+pub mod channel;
 pub mod clock;
 pub mod driver;
 pub mod fabric;
+pub mod fd_passing;
+pub mod host;
 pub mod region;
+pub mod selection;
 pub mod shm;
 
+pub use address::Address;
 pub use capabilities::{AtomicScope, Capabilities, Denied};
 pub use driver::{Counts, LaneIo, drive};
 pub use fabric::{Fabric, Lane, Posted};

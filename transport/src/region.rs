@@ -26,7 +26,9 @@ pub use create::{CreateError, HugePages, Pages};
 pub use map::{Access, MapError, Populate};
 
 use memmap2::MmapRaw;
+use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// An access that the region does not allow.
@@ -64,7 +66,12 @@ pub struct Region {
     access: Access,
     pages: Pages,
     file: OwnedFd,
+    // After `map`, for fields are dropped in their order.
+    _until_unmapped: Option<Keepsake>,
 }
+
+/// What must not end before a mapping does.
+pub type Keepsake = Arc<dyn Any + Send + Sync>;
 
 impl Region {
     /// Bytes.

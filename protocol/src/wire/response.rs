@@ -152,6 +152,11 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// Whether a frame of `kind` is a [`Response::Error`].
+    pub const fn is_error(kind: u8) -> bool {
+        kind == kind::ERROR
+    }
+
     /// Decodes the body of a frame of `kind`.
     pub fn decode(kind: u8, body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(body);

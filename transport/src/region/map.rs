@@ -1,6 +1,6 @@
 //! Mapping a region, one's own or one received from a peer that is not trusted.
 
-use super::{Pages, Region};
+use super::{Keepsake, Pages, Region};
 use memmap2::MmapOptions;
 use rustix::fs::{FileType, OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat, fstatfs};
 use rustix::io::Errno;
@@ -88,6 +88,12 @@ impl Region {
         }
         Ok(region)
     }
+
+    /// Keeps `keepsake` alive until this region is unmapped, however many share it by then.
+    #[must_use]
+    pub fn keeping(self, keepsake: Keepsake) -> Self {
+        Self { _until_unmapped: Some(keepsake), ..self }
+    }
 }
 
 fn pages_of(file: &OwnedFd) -> Result<Pages, Errno> {
@@ -112,5 +118,5 @@ pub(super) fn map_file(file: OwnedFd, len: u64, access: Access, pages: Pages) ->
         Access::ReadWrite => options.map_raw(&file),
     }
     .map_err(system)?;
-    Ok(Region { map, words: (len / 8) as usize, access, pages, file })
+    Ok(Region { map, words: (len / 8) as usize, access, pages, file, _until_unmapped: None })
 }

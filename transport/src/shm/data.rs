@@ -1,6 +1,7 @@
 //! The data path: what runs for each operation.
 
 use crate::capabilities::{AtomicScope, Capabilities, Denied};
+use crate::channel::Lifeline;
 use crate::clock;
 use crate::fabric::{Fabric, Lane, Posted};
 use crate::region::{Access, AccessError, Region};
@@ -12,11 +13,30 @@ use std::sync::Arc;
 pub struct Shm {
     regions: Box<[Arc<Region>]>,
     capabilities: Capabilities,
+    /// The session by which the memory came; none in the server itself.
+    session: Option<Arc<Lifeline>>,
 }
 
 impl Shm {
-    /// The fabric over `regions`, in the order of the shards, without what is `denied`.
+    /// The fabric over the server's own `regions`, in the order of the shards, without what is `denied`.
     pub fn new(regions: impl IntoIterator<Item = Arc<Region>>, denied: Denied) -> Self {
+        Self::over(regions, denied, None)
+    }
+
+    /// The fabric over regions that came with a session, and are not touched any more once that has ended.
+    pub(super) fn of_session(
+        regions: impl IntoIterator<Item = Arc<Region>>,
+        denied: Denied,
+        session: Arc<Lifeline>,
+    ) -> Self {
+        Self::over(regions, denied, Some(session))
+    }
+
+    fn over(
+        regions: impl IntoIterator<Item = Arc<Region>>,
+        denied: Denied,
+        session: Option<Arc<Lifeline>>,
+    ) -> Self {
         let regions: Box<[_]> = regions.into_iter().collect();
         let writable = regions.iter().all(|region| region.access() == Access::ReadWrite);
         let capabilities = Capabilities {
@@ -27,12 +47,18 @@ impl Shm {
             message_max: regions.iter().map(|region| region.len()).min().unwrap_or(0),
             inline_max: 0,
         };
-        Self { regions, capabilities: capabilities.without(denied) }
+        Self { regions, capabilities: capabilities.without(denied), session }
     }
 
     /// The regions, in the order of the shards.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions
+    }
+
+    /// Whether the session stands, as far as is known.
+    #[inline]
+    pub fn is_intact(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.is_intact())
     }
 
     #[inline]
@@ -88,6 +114,9 @@ impl Fabric for Shm {
 
     #[inline]
     fn post(&self, lane: &mut ShmLane, shard: usize, chain: &mut Chain) -> Posted {
+        if !self.is_intact() {
+            return Posted::Done(Err(Lost));
+        }
         Posted::Done(self.execute(lane, shard, chain).map_err(|refusal| refuse(&refusal)))
     }
 
@@ -100,7 +129,7 @@ impl Fabric for Shm {
     }
 
     fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
-        Some(Ok(()))
+        Some(if self.is_intact() { Ok(()) } else { Err(Lost) })
     }
 
     #[inline]
