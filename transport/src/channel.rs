@@ -163,4 +163,4 @@ impl Channel {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

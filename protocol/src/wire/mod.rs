@@ -65,3 +65,6 @@ pub fn judge_preface(bytes: &[u8; 8]) -> Peer {
 }
 
 const _: () = assert!(PREFACE[7] == VERSION);
+
+#[cfg(test)]
+mod tests;

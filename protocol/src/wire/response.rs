@@ -221,6 +221,11 @@ fn put_hint(out: &mut Vec<u8>, hint: Option<Hint>) {
 }
 
 fn hint(reader: &mut Reader<'_>) -> Result<Option<Hint>, DecodeError> {
-    let (locator, slot) = (reader.u64()?, reader.u32()?);
-    Ok((locator != 0).then_some(Hint { locator: Locator::from_bits(locator), slot: SlotIndex(slot) }))
+    match (reader.u64()?, reader.u32()?) {
+        (0, 0) => Ok(None),
+        (bits, slot) if Locator::from_bits(bits).to_bits() == bits && bits != 0 => {
+            Ok(Some(Hint { locator: Locator::from_bits(bits), slot: SlotIndex(slot) }))
+        }
+        _ => Err(DecodeError::Field("hint")),
+    }
 }
