@@ -19,6 +19,7 @@
 extern crate alloc;
 
 pub mod duties;
+pub mod heap;
 pub mod hints;
 pub mod io;
 pub mod plan;

@@ -35,6 +35,11 @@ pub const TAG_PERIOD: u64 = 1 << 10;
 /// T7): a quarter of the shortest time in which a tag can recur.
 pub const EVIDENCE_QUARANTINES: u64 = TAG_PERIOD / 4;
 
+/// How many quarantines old a hint may be when it is used, also one that names a life and expects its `END`. Memory
+/// changes its class only after [`TAG_PERIOD`] quarantines of rest; from then on an old record's place may lie
+/// inside a value, and hold any bytes.
+pub const HINT_QUARANTINES: u64 = TAG_PERIOD / 2;
+
 /// Shards of one server.
 pub const SHARDS_MAX: usize = 64;
 
