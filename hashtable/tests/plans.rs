@@ -273,6 +273,44 @@ fn what_was_read_too_long_ago_is_read_again() {
     assert_eq!(clock.get(), 1 + 4 + 2);
 }
 
+/// Memory that changed its size class: the record's old place lies inside a value that reads like the record.
+#[test]
+fn a_hint_past_its_age_is_not_used() {
+    const HINT_NS: u64 = 512 * 100_000_000;
+    for (age_ns, is_used) in [(HINT_NS, true), (HINT_NS + 1, false)] {
+        let aged = || {
+            let mut world = World::new(64);
+            let Put::Stored { hint, .. } = world.put(b"key", b"old") else { panic!() };
+            let (slot, _) = world.slots()[0];
+            world.io.words[slot.offset() as usize / 8] = SlotWord::EMPTY.to_bits();
+            world.io.now_ns += age_ns;
+            (world, hint)
+        };
+        let inside = |world: &World, hint: farside_hashtable::hints::Hint| {
+            world.io.words[hint.locator.block().offset() as usize / 8]
+        };
+
+        let (mut world, hint) = aged();
+        let op = world.op(b"key");
+        assert_eq!(run(get(&mut world.io, &world.table, &op, Some(hint), None)).unwrap().is_some(), is_used);
+
+        let (mut world, hint) = aged();
+        world.put_with(b"key", b"new", Condition::Always, Some(hint), 0);
+        assert_eq!(inside(&world, hint) != Link::end_of(hint.life()).to_bits(), is_used);
+
+        let (mut world, hint) = aged();
+        let op = world.op(b"key");
+        let plan = delete(&mut world.io, &world.table, &op, Condition::Always, Some(hint), &mut world.duties);
+        assert_eq!(run(plan) == Ok(Delete::Deleted), is_used);
+        assert_eq!(inside(&world, hint) != Link::end_of(hint.life()).to_bits(), is_used);
+
+        let (mut world, hint) = aged();
+        let (op, lease) = (world.op(b"key"), world.lease(100));
+        let plan = fetch_add(&mut world.io, &world.table, &op, 1, lease, Some(hint), &mut world.duties);
+        assert_eq!(run(plan).is_err(), is_used, "the old value is no counter");
+    }
+}
+
 #[test]
 fn a_damaged_record_is_reported_never_served_and_dropped_by_upkeep() {
     let mut world = World::new(64);

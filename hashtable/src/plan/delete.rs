@@ -42,8 +42,11 @@ pub async fn delete<I: Io>(
         Condition::Absent => panic!("a DELETE cannot depend on the key's absence"),
     };
     // An expired record must be answered with "absent", so a hint to one that can expire is not enough.
-    let hint =
-        hint.filter(|hint| !hint.expires && wanted.is_none_or(|version| version == Version::of(hint.life())));
+    let serves = |hint: &Hint| {
+        let is_wanted = wanted.is_none_or(|version| version == Version::of(hint.life()));
+        table.admits(io, hint) && !hint.expires && is_wanted
+    };
+    let hint = hint.filter(serves);
     if let Some(hint) = hint {
         let forward = Forward::from(hint.slot, SlotWord::committed(hint.locator), op.hash, io.now());
         if kill(io, table, hint.locator, hint.life(), death, forward, duties).await? {

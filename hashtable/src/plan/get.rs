@@ -85,6 +85,9 @@ fn got<I: Io>(io: &I, seen: &Seen, hint: Hint) -> Option<Got> {
 #[inline]
 pub(super) async fn warm<I: Io>(io: &mut I, table: &Table, op: &Op<'_>, hint: Hint) -> Option<(Seen, Hint)> {
     let since_ns = io.now();
+    if !table.admits(io, &hint) {
+        return None;
+    }
     let seen = read_own(io, table, op, hint.locator, hint.len as usize).await.ok()??;
     if seen.life() != hint.life() {
         return None;

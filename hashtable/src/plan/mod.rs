@@ -28,8 +28,9 @@ pub use forward::bring_forward;
 pub use get::{Got, get};
 pub use put::{Put, put};
 
+use crate::hints::Hint;
 use crate::io::Io;
-use farside_protocol::limits::EVIDENCE_QUARANTINES;
+use farside_protocol::limits::{EVIDENCE_QUARANTINES, HINT_QUARANTINES};
 use farside_protocol::mutation::{self, Mutation};
 use farside_protocol::{Geometry, Key, KeyHash, Superblock, TableSeed};
 
@@ -64,6 +65,13 @@ impl Table {
     #[inline]
     fn is_recent<I: Io>(&self, io: &I, since_ns: u64) -> bool {
         io.now().saturating_sub(since_ns) <= self.quarantine_ns * EVIDENCE_QUARANTINES
+    }
+
+    /// Rule T7: whether `hint` may be used at all. Past that its record's place may lie inside a value of another
+    /// size class, whose bytes may read as anything.
+    #[inline]
+    fn admits<I: Io>(&self, io: &I, hint: &Hint) -> bool {
+        io.now().saturating_sub(hint.seen_ns) <= self.quarantine_ns * HINT_QUARANTINES
     }
 }
 

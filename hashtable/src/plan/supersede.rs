@@ -35,7 +35,7 @@ pub(super) enum Superseded {
 
 /// Changes the link of the record at `old`, in its life `life`, from END to `new`, writing `draft` first if there is
 /// one. **The linearization point of UPDATE and DELETE is the compare-and-swap in here.** Since END names the life,
-/// it cannot hit another record, however old the knowledge of `old` is.
+/// it cannot hit another record; and the knowledge of `old` is young enough (T7) that it does not hit a value.
 pub(super) async fn supersede<I: Io>(
     io: &mut I,
     table: &Table,
