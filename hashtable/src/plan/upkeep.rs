@@ -22,6 +22,8 @@ pub struct Tally {
     pub keys: u32,
     /// Keys deleted because they had expired for longer than the grace.
     pub expired: u32,
+    /// When the first of the keys that are left expires, milliseconds of the Unix epoch; `None`: none of them does.
+    pub expires_first_ms: Option<u64>,
     /// Slots brought forward.
     pub forwarded: u32,
     /// Slots emptied because their record is damaged: the key is lost.
@@ -105,8 +107,10 @@ async fn tend_slot<I: Io>(
             }
             true
         }
-        End::Current(_) => {
+        End::Current(seen) => {
             tally.keys += 1;
+            let expires_ms = (seen.expires_at_ms != 0).then_some(seen.expires_at_ms);
+            tally.expires_first_ms = tally.expires_first_ms.into_iter().chain(expires_ms).min();
             false
         }
         End::Dead => false,
