@@ -1,0 +1,100 @@
+//! `farside-server`: starts a server and runs it until a signal ends it.
+#![forbid(unsafe_code)]
+
+mod settings;
+
+use clap::Parser;
+use farside_server::{Running, Server, StartError};
+use settings::{Cli, LogFormat};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+const FAILED: u8 = 1;
+const WRONG_USAGE: u8 = 2;
+/// By convention a program that a signal ended reports 128 and the signal's number.
+const BY_SIGNAL: u8 = 128;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.json;
+    let (config, log_format) = match cli.settle() {
+        Ok(settled) => settled,
+        Err(error) => return complain(&error, WRONG_USAGE),
+    };
+    log_to_stderr(log_format);
+    let signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return complain(&error, FAILED),
+    };
+    let running = match Server::start(config) {
+        Ok(running) => running,
+        Err(error @ StartError::Config(_)) => return complain(&error, WRONG_USAGE),
+        Err(error) => return complain(&error, FAILED),
+    };
+    if json && let Err(error) = print_facts(&running) {
+        return complain(&error, FAILED);
+    }
+    let number = signals.wait();
+    tracing::info!(signal = number, "ending");
+    running.shutdown();
+    ExitCode::from(BY_SIGNAL + number)
+}
+
+fn complain(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("farside-server: {error}");
+    ExitCode::from(code)
+}
+
+fn log_to_stderr(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("FARSIDE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+fn print_facts(running: &Running) -> io::Result<()> {
+    let facts = serde_json::json!({
+        "address": running.address().to_string(),
+        "socket": running.socket(),
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    writeln!(io::stdout().lock(), "{facts}")
+}
+
+/// The signals that end the server, caught from before it starts, so that none leaves files behind.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let entered = runtime.enter();
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        drop(entered);
+        Ok(Self { runtime, interrupt, terminate })
+    }
+
+    /// Blocks until one comes, and returns its number.
+    fn wait(mut self) -> u8 {
+        self.runtime
+            .block_on(async {
+                tokio::select! {
+                    _ = self.interrupt.recv() => SignalKind::interrupt(),
+                    _ = self.terminate.recv() => SignalKind::terminate(),
+                }
+            })
+            .as_raw_value() as u8
+    }
+}

@@ -1,0 +1,185 @@
+//! The first exchange of a connection: who it is, and what it may do.
+
+use crate::connection::{Connection, End};
+use crate::fault::log_fault;
+use crate::session::{Session, Via};
+use crate::state::State;
+use farside_protocol::ErrorKind;
+use farside_protocol::wire::{
+    Hello, PREFACE, Peer, Request, Response, Rights, VERSION, Welcome, judge_preface,
+};
+use farside_transport::fd_passing;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a connection may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest body of a Hello: nobody needs more memory before it is known who it is.
+pub(crate) const HELLO_LEN_MAX: usize = 1024;
+
+/// Why no session came of a connection.
+enum Refusal {
+    /// The connection ended by itself.
+    Ended(End),
+    /// It is told why, if it understands.
+    Told(u64, ErrorKind, String),
+    /// It speaks something else, and is told nothing but this server's preface.
+    Foreign,
+}
+
+impl From<End> for Refusal {
+    fn from(end: End) -> Self {
+        match end {
+            End::Garbage(id, message) => Self::Told(id, ErrorKind::Invalid, message),
+            other => Self::Ended(other),
+        }
+    }
+}
+
+/// Opens the session of a new connection. `None`: there is none, and the connection has been dealt with.
+pub(crate) async fn open(state: &Arc<State>, connection: &mut Connection) -> Option<Arc<Session>> {
+    let shaken = timeout(PATIENCE, shake(state, connection)).await;
+    let refusal = match shaken {
+        Ok(Ok(session)) => return Some(session),
+        Ok(Err(refusal)) => refusal,
+        Err(_) => Refusal::Told(0, ErrorKind::Deadline, format!("no Hello came within {PATIENCE:?}")),
+    };
+    let (peer, fault) = (connection.stream().peer(), &state.faults.handshake);
+    match refusal {
+        // Health checks connect and say nothing: that is no fault.
+        Refusal::Ended(End::Closed | End::Stopping) => {}
+        Refusal::Ended(end) => {
+            log_fault!(fault, peer, ?end, "connection lost in its handshake");
+        }
+        Refusal::Foreign => {
+            log_fault!(fault, peer, "something connected that does not speak Farside's protocol");
+        }
+        Refusal::Told(id, kind, message) => {
+            let fault = if kind == ErrorKind::Refused { &state.faults.token } else { fault };
+            log_fault!(fault, peer, kind = kind.name(), message, "handshake refused");
+            connection.close(id, kind, &message, false).await;
+        }
+    }
+    None
+}
+
+async fn shake(state: &Arc<State>, connection: &mut Connection) -> Result<Arc<Session>, Refusal> {
+    connection.outbox.extend_from_slice(&PREFACE);
+    connection.flush().await?;
+    let preface = loop {
+        match connection.inbox.pending().first_chunk() {
+            Some(preface) => break *preface,
+            // What does not begin like the preface may be shorter than it, and would be waited for in vain.
+            None if !could_be_preface(connection.inbox.pending()) => return Err(Refusal::Foreign),
+            None => connection.read().await?,
+        }
+    };
+    match judge_preface(&preface) {
+        Peer::Same => connection.inbox.advance(PREFACE.len()),
+        Peer::OtherVersion(theirs) => {
+            let message = format!(
+                "the client speaks version {theirs} of the protocol, this server version {VERSION}: use builds of one \
+                 version"
+            );
+            return Err(Refusal::Told(0, ErrorKind::Incompatible, message));
+        }
+        Peer::Foreign => return Err(Refusal::Foreign),
+    }
+    let (id, len) = loop {
+        match connection.inbox.frame().map_err(End::from)? {
+            Some(frame) => break (frame.header.id, frame.len()),
+            None => connection.read().await?,
+        }
+    };
+    let frame = connection.inbox.frame().map_err(End::from)?.expect("it was there just now");
+    let Request::Hello(hello) = Request::decode(frame.header.kind, frame.body).map_err(End::from)? else {
+        return Err(Refusal::Told(id, ErrorKind::Invalid, "the first request must be a Hello".into()));
+    };
+    let is_unix = connection.stream().is_unix();
+    if hello.wants_memory && !is_unix {
+        let message = "memory can be shared over the Unix socket alone: connect there".into();
+        return Err(Refusal::Told(id, ErrorKind::Invalid, message));
+    }
+    let rights =
+        authorize(state, &hello).map_err(|message| Refusal::Told(id, ErrorKind::Refused, message))?;
+    let via = match (is_unix, hello.wants_memory) {
+        (true, true) => Via::Shm,
+        (true, false) => Via::Unix,
+        (false, _) => Via::Tcp,
+    };
+    // Everything that can go wrong on this side is tried before the client is welcomed.
+    let memory = if via == Via::Shm { descriptors(state, rights).map_err(End::from)? } else { Vec::new() };
+    let session = state.sessions.open(via, rights);
+    tracing::info!(
+        session = session.id,
+        transport = via.name(),
+        ?rights,
+        name = hello.name,
+        "session opened"
+    );
+    connection.inbox.advance(len);
+    connection.inbox.allow_all();
+    Response::Welcome(welcome(state, &session)).encode(id, &mut connection.outbox);
+    if let Err(end) = hand_over(connection, &memory).await {
+        state.sessions.forget(session.id);
+        return Err(end.into());
+    }
+    if via == Via::Shm {
+        for shard in &state.shards {
+            let opened = shard.heap.lock().open_session(session.id);
+            opened.expect("sessions have numbers of their own, and there are fewer than a heap takes");
+        }
+    }
+    Ok(session)
+}
+
+fn could_be_preface(bytes: &[u8]) -> bool {
+    PREFACE[..7].starts_with(&bytes[..bytes.len().min(7)])
+}
+
+/// What the client may do; at most what it asks for.
+fn authorize(state: &State, hello: &Hello<'_>) -> Result<Rights, String> {
+    let Some(tokens) = &state.tokens else { return Ok(hello.rights) };
+    match tokens.rights(hello.token) {
+        Some(granted) => Ok(granted.min(hello.rights)),
+        None if hello.token.is_empty() => {
+            Err("this server wants a token: give the client one from the server's token file".into())
+        }
+        None => Err("the token is not in the server's token file".into()),
+    }
+}
+
+fn welcome(state: &State, session: &Session) -> Welcome {
+    Welcome {
+        server_version: env!("CARGO_PKG_VERSION").into(),
+        instance: state.instance,
+        session: session.id,
+        rights: session.rights,
+        lease_ms: state.lease.as_millis() as u32,
+        host: state.host.clone(),
+        socket: state.socket.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        shards: state.shards.iter().map(|shard| shard.superblock).collect(),
+    }
+}
+
+/// Descriptors of all shards' memory: writable ones for who may write, others for who may not.
+fn descriptors(state: &State, rights: Rights) -> io::Result<Vec<OwnedFd>> {
+    let descriptor = |shard: &Arc<crate::shard::Shard>| match rights {
+        Rights::Read => shard.region.reader_fd(),
+        Rights::ReadWrite => shard.region.fd().try_clone_to_owned(),
+    };
+    state.shards.iter().map(descriptor).collect()
+}
+
+async fn hand_over(connection: &mut Connection, memory: &[OwnedFd]) -> Result<(), End> {
+    connection.flush().await?;
+    if !memory.is_empty() {
+        let borrowed: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
+        connection.stream().write_with(|socket| fd_passing::send(socket, &borrowed)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Blocks for the sessions that share memory: leased in batches, and what they report of them.
+
+use crate::engine::{Answer, Engine, Shortage, fail};
+use crate::session::Session;
+use crate::stats::Status;
+use farside_hashtable::heap::Report;
+use farside_protocol::wire::Response;
+use farside_protocol::{Class, ErrorKind};
+use farside_transport::clock::coarse_ns;
+
+/// What part of a shard's heap one session may hold in leases that it has not spent: one over this.
+const SESSION_SHARE: u64 = 4;
+
+/// Leases up to `count` blocks.
+pub(crate) fn lease(
+    engine: &mut Engine,
+    session: &Session,
+    shard: u32,
+    class: Class,
+    count: u16,
+    id: u64,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let Some(owner) = engine.state().shards.get(shard as usize) else { return no_shard(shard, id, out) };
+    let size = class.size() as u64;
+    let (share, held) = {
+        let heap = owner.heap.lock();
+        (heap.usage().capacity / SESSION_SHARE, heap.leased_bytes(session.id))
+    };
+    // Who holds nothing gets one block, however small the shard.
+    let most = (share.saturating_sub(held) / size).max(u64::from(held == 0));
+    if most == 0 {
+        let message =
+            "the session holds too much memory in leases it has not spent: report what it published";
+        return fail(ErrorKind::Refused, message, id, out);
+    }
+    let mut lives = Vec::new();
+    let count = u64::from(count).min(most) as usize;
+    let retry_ms = match engine.lease(shard as usize, session.id, class, count, &mut lives) {
+        Ok(()) | Err(Shortage::Full) => 0,
+        Err(Shortage::Until(wait)) => wait.as_millis().max(1) as u32,
+    };
+    engine.state().sweeper.changed();
+    Response::Leased { lives, retry_ms }.encode(id, out);
+    Answer::Done(Status::Ok)
+}
+
+/// Takes a report.
+pub(crate) fn report(
+    engine: &Engine,
+    session: &Session,
+    shard: u32,
+    report: &Report<'_>,
+    id: u64,
+    out: &mut Vec<u8>,
+) -> Answer {
+    let Some(owner) = engine.state().shards.get(shard as usize) else { return no_shard(shard, id, out) };
+    owner.heap.lock().report(session.id, report, coarse_ns());
+    engine.state().sweeper.changed();
+    Response::Done.encode(id, out);
+    Answer::Done(Status::Ok)
+}
+
+fn no_shard(shard: u32, id: u64, out: &mut Vec<u8>) -> Answer {
+    fail(ErrorKind::Invalid, &format!("this server has no shard {shard}"), id, out)
+}

@@ -1,0 +1,214 @@
+//! The two doors: a TCP port, and a Unix socket for clients on the same host.
+
+use crate::config::{Config, Socket};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+
+/// Why the server cannot be reached the way it was told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The TCP address cannot be had.
+    #[error("cannot listen on {address}: {source}{}", advice(source))]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The Unix socket cannot be made.
+    #[error("cannot listen on the socket {path}: {source}")]
+    Unix {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another server listens on the Unix socket.
+    #[error(
+        "another server is listening on the socket {0}: stop it, or give this one a path of its own (--shm-socket)"
+    )]
+    InUse(PathBuf),
+    /// There is something at the path that is no socket.
+    #[error("{0} exists and is no socket: remove it, or choose another path (--shm-socket)")]
+    NoSocket(PathBuf),
+    /// The folder of the socket is not this user's alone.
+    #[error(
+        "the folder {0} must belong to this user and be closed to others (mode 0700): remove it, or choose a path \
+         for the socket (--shm-socket)"
+    )]
+    Folder(PathBuf),
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => "; another program has this port: stop it or choose another one (-p)",
+        ErrorKind::AddrNotAvailable => "; this host has no such address",
+        ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose another one (-p)",
+        _ => "",
+    }
+}
+
+/// Binds the TCP address. The port of a server that just ended can be had at once.
+pub(crate) fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let bind = || -> rustix::io::Result<OwnedFd> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(socket)
+    };
+    bind().map(TcpListener::from).map_err(|error| ListenError::Tcp { address, source: error.into() })
+}
+
+/// A bound Unix socket, whose file goes when this does.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// The folder that was made for it, to be removed with it unless other sockets lie there.
+    folder: Option<PathBuf>,
+}
+
+impl SocketFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Neither can be mended here: the next start replaces a socket left behind, and a folder that is not empty
+        // has another server's socket in it.
+        let _ = fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Makes the Unix socket that `config` asks for; `port` is the one TCP listens on. The socket of a server that
+/// was killed is replaced.
+pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, SocketFile)>, ListenError> {
+    let (path, folder) = match &config.socket {
+        Socket::Off => return Ok(None),
+        Socket::At(path) => (path.clone(), None),
+        Socket::Usual => {
+            let folder = usual_folder();
+            own_folder(&folder)?;
+            (folder.join(format!("{port}.sock")), Some(folder))
+        }
+    };
+    clear_stale(&path)?;
+    let failed = |source| ListenError::Unix { path: path.clone(), source };
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    let file = SocketFile { path: path.clone(), folder };
+    listener.set_nonblocking(true).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    Ok(Some((listener, file)))
+}
+
+fn usual_folder() -> PathBuf {
+    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    let base = base.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    base.join(format!("farside-{}", rustix::process::getuid().as_raw()))
+}
+
+/// Makes `folder`, or checks that the one there is closed to others: in /tmp anybody could have made it.
+fn own_folder(folder: &Path) -> Result<(), ListenError> {
+    let failed = |error: rustix::io::Errno| ListenError::Unix { path: folder.into(), source: error.into() };
+    match rustix::fs::mkdir(folder, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened =
+        rustix::fs::open(folder, flags, Mode::empty()).map_err(|_| ListenError::Folder(folder.into()))?;
+    let status = rustix::fs::fstat(&opened).map_err(failed)?;
+    if status.st_uid != rustix::process::getuid().as_raw() || status.st_mode & 0o077 != 0 {
+        return Err(ListenError::Folder(folder.into()));
+    }
+    Ok(())
+}
+
+/// Removes the socket of a server that is no more.
+fn clear_stale(path: &Path) -> Result<(), ListenError> {
+    match fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(metadata) if !metadata.file_type().is_socket() => return Err(ListenError::NoSocket(path.into())),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        // A full queue of connections is a living server's.
+        Ok(_) => Err(ListenError::InUse(path.into())),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ListenError::InUse(path.into())),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|source| ListenError::Unix { path: path.into(), source })
+        }
+        Err(source) => Err(ListenError::Unix { path: path.into(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn at(path: &Path) -> Config {
+        Config { socket: Socket::At(path.into()), ..Config::default() }
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a killed server leaves its socket");
+        let (listener, file) = unix(&at(&path), 1).unwrap().unwrap();
+        assert_eq!(file.path(), path);
+        assert!(matches!(unix(&at(&path), 1), Err(ListenError::InUse(_))));
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(unix(&at(&path), 1), Err(ListenError::NoSocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_folder_open_to_others_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("f");
+        own_folder(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        own_folder(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(own_folder(&folder), Err(ListenError::Folder(_))));
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(parent.path(), &link).unwrap();
+        assert!(matches!(own_folder(&link), Err(ListenError::Folder(_))));
+    }
+
+    #[test]
+    fn a_taken_port_says_so() {
+        let first = tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = tcp(first.local_addr().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("another program has this port"), "{error}");
+    }
+}

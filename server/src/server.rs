@@ -1,0 +1,199 @@
+//! Starting and ending a server.
+
+use crate::accept::{self, Doors};
+use crate::config::{Config, ConfigError};
+use crate::fault::Faults;
+use crate::listen::{self, ListenError};
+use crate::session::Sessions;
+use crate::shard::Shard;
+use crate::state::{Connections, State, Stop};
+use crate::stats::{self, Counters, Threads};
+use crate::sweep::{self, SweepCounts, Sweeper};
+use crate::token::Tokens;
+use crate::worker::Worker;
+use crossbeam_epoch::Collector;
+use farside_protocol::wire::Statistic;
+use farside_protocol::{Authority, Superblock, TableSeed};
+use farside_transport::host::boot_id;
+use farside_transport::region::CreateError;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// A server that is not started yet.
+#[derive(Debug)]
+pub struct Server;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration makes no sense: nothing was taken from the system.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It cannot listen where it was told to.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// There is not enough memory.
+    #[error(transparent)]
+    Memory(#[from] CreateError),
+    /// The system refused something else.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl Server {
+    /// Starts a server on threads of its own, with an empty table. Returns when it can be reached.
+    ///
+    /// Nothing about the calling thread matters, which may belong to an async runtime or not.
+    #[expect(clippy::needless_pass_by_value, reason = "written where it is called: `Config { .. }`")]
+    pub fn start(config: Config) -> Result<Running, StartError> {
+        let (shards, geometry) = config.check()?;
+        let tokens = config.token_file.as_deref().map(Tokens::load).transpose().map_err(ConfigError::from)?;
+        let tcp = listen::tcp(config.listen)?;
+        let address =
+            tcp.local_addr().map_err(|source| StartError::System { what: "find the port", source })?;
+        let unix = listen::unix(&config, address.port())?;
+        let socket = unix.as_ref().map(|(_, file)| file.path().to_owned());
+        let (seed, table_id, instance) = (TableSeed(rand::random()), rand::random(), rand::random());
+        let superblock = |shard| Superblock {
+            geometry,
+            seed,
+            quarantine_ms: config.quarantine.as_millis() as u64,
+            authority: Authority::Coherent,
+            generation: 1,
+            shard,
+            shards,
+            table_id,
+        };
+        let create = |shard| Shard::create(superblock(shard), config.huge_pages).map(Arc::new);
+        let shards = (0..shards).map(create).collect::<Result<Box<[_]>, _>>()?;
+        let (sweeper, orders) = Sweeper::new();
+        let state = Arc::new(State {
+            instance,
+            // Without one no client takes this host for its own, and all use TCP.
+            host: boot_id().unwrap_or_default(),
+            socket,
+            tokens,
+            lease: config.session_lease,
+            shards,
+            collector: Collector::new(),
+            sessions: Sessions::default(),
+            connections: Connections::new(config.threads(), config.max_connections),
+            sweeper,
+            sweeps: SweepCounts::default(),
+            counters: (0..config.threads()).map(|_| Counters::default()).collect(),
+            faults: Faults::default(),
+            threads: Threads::default(),
+            started: Instant::now(),
+            stop: Stop::default(),
+        });
+        tell(&state, &config, address);
+        let mut running = Running { state, address, threads: Vec::new() };
+        running.spawn(Doors { tcp, unix }, orders).map_err(|source| {
+            // `running` is dropped, which ends the threads that did start.
+            StartError::System { what: "start the server's threads", source }
+        })?;
+        Ok(running)
+    }
+}
+
+/// Logs what was started, a fact a line.
+fn tell(state: &State, config: &Config, address: SocketAddr) {
+    let first = &state.shards[0];
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "farside-server");
+    tracing::info!(%address, "listening on TCP");
+    match &state.socket {
+        Some(socket) => tracing::info!(socket = %socket.display(), "listening for clients on this host"),
+        None => tracing::info!("no Unix socket: clients on this host use TCP"),
+    }
+    let transports =
+        if state.socket.is_some() { "shm (one-sided), tcp (two-sided)" } else { "tcp (two-sided)" };
+    tracing::info!(transports, authority = first.superblock.authority.name(), "transports");
+    let slots: u64 = state.shards.iter().map(|shard| u64::from(shard.superblock.geometry.slots())).sum();
+    tracing::info!(bytes = config.memory, shards = state.shards.len(), slots, "memory");
+    tracing::info!(pages = %first.region.pages(), "pages");
+    match (&state.tokens, config.insecure, address.ip().is_loopback()) {
+        (Some(_), ..) => tracing::info!("clients need a token"),
+        (None, true, false) => tracing::warn!("INSECURE: anyone who reaches this address can read and write"),
+        (None, ..) => tracing::info!("clients need no token; only this host can connect"),
+    }
+}
+
+/// A running server. Dropping it ends it.
+pub struct Running {
+    state: Arc<State>,
+    address: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).field("socket", &self.socket()).finish()
+    }
+}
+
+impl Running {
+    /// Where TCP connections are accepted, with the port that was chosen if the configuration said 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The Unix socket for clients on this host.
+    pub fn socket(&self) -> Option<&Path> {
+        self.state.socket.as_deref()
+    }
+
+    /// Facts and figures, the same as clients get. Walks the index to count the keys, at the speed of memory.
+    pub fn stats(&self) -> Vec<Statistic> {
+        stats::collect(&self.state)
+    }
+
+    /// Ends the server: accepts nothing more, answers what was asked, closes all connections, removes the socket.
+    /// Blocks until that is done, for less than five seconds.
+    pub fn shutdown(mut self) {
+        self.end();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.clone()
+    }
+
+    fn spawn(&mut self, doors: Doors, orders: sweep::Orders) -> io::Result<()> {
+        self.threads.push(sweep::spawn(self.state.clone(), orders)?);
+        let mut workers = Vec::new();
+        for index in 0..self.state.counters.len() {
+            let (sender, arrivals) = mpsc::unbounded_channel();
+            self.threads.push(Worker::spawn(self.state.clone(), index, arrivals)?);
+            workers.push(sender);
+        }
+        self.threads.push(accept::spawn(self.state.clone(), doors, workers)?);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.state.stop.begin();
+        self.state.sweeper.stop();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
