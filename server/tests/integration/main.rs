@@ -1,0 +1,9 @@
+//! The server as its clients meet it, in one binary. `process` runs the real `farside-server`.
+
+mod client;
+mod handshake;
+mod hostile;
+mod memory;
+mod operations;
+mod process;
+mod shared_memory;

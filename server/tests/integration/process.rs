@@ -1,0 +1,157 @@
+//! The binary: its exit codes, its files, its signals.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn command(runtime: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farside-server"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env_clear().env("XDG_RUNTIME_DIR", runtime.path());
+    command
+}
+
+/// A started server, killed with the test.
+struct Process {
+    child: Child,
+    facts: serde_json::Value,
+}
+
+impl Process {
+    fn start(runtime: &TempDir, arguments: &[&str]) -> Self {
+        let usual = ["--json", "-p", "0", "--memory", "8MiB"];
+        let mut child = command(runtime, &[&usual, arguments].concat()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Self { child, facts: serde_json::from_str(&line).unwrap() }
+    }
+
+    fn fact(&self, name: &str) -> &str {
+        self.facts[name].as_str().unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end of the process; returns its code, `None` if a signal ended it.
+    fn end(mut self) -> Option<i32> {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it has not ended in 5 s");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a server that cannot start.
+fn refused(runtime: &TempDir, arguments: &[&str]) -> (i32, String) {
+    let Output { status, stderr, .. } = command(runtime, arguments).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn a_signal_ends_it_and_nothing_is_left() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let runtime = tempfile::tempdir().unwrap();
+        let process = Process::start(&runtime, &[]);
+        assert!(Path::new(process.fact("socket")).starts_with(runtime.path()));
+        assert!(Path::new(process.fact("socket")).exists());
+        let connection = TcpStream::connect(process.fact("address")).unwrap();
+        process.signal(signal);
+        assert_eq!(process.end(), Some(code));
+        assert!(is_empty(runtime.path()));
+        drop(connection);
+    }
+}
+
+#[test]
+fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_live_one_is_not() {
+    let runtime = tempfile::tempdir().unwrap();
+    let path = runtime.path().join("own.sock");
+    let arguments = ["--shm-socket", path.to_str().unwrap()];
+    let killed = Process::start(&runtime, &arguments);
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.end(), None);
+    assert!(path.exists());
+    let process = Process::start(&runtime, &arguments);
+    let (code, message) = refused(&runtime, &[&["-p", "0"][..], &arguments].concat());
+    assert_eq!(code, 1);
+    assert!(message.contains("another server is listening"), "{message}");
+    process.signal(Signal::TERM);
+    assert_eq!(process.end(), Some(143));
+    assert!(is_empty(runtime.path()));
+}
+
+#[test]
+fn a_taken_port_is_an_error() {
+    let runtime = tempfile::tempdir().unwrap();
+    let process = Process::start(&runtime, &[]);
+    let (_, port) = process.fact("address").rsplit_once(':').unwrap();
+    let (code, message) = refused(&runtime, &["-p", port, "--memory", "8MiB"]);
+    assert_eq!(code, 1);
+    assert!(message.contains("another program has this port"), "{message}");
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
+    let runtime = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = runtime.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (typo, tokens) = (file("typo.toml", "memroy = \"1GiB\""), file("tokens", "secret"));
+    for (arguments, says) in [
+        (&["--frobnicate"][..], "--frobnicate"),
+        (&["--memory", "8KiB"], "at least"),
+        (&["--memory", "lots"], "lots"),
+        (&["--listen", "0.0.0.0"], "--token-file"),
+        (&["--config", &typo], "did you mean `memory`?"),
+        (&["--config", "/nonexistent"], "/nonexistent"),
+        (&["--token-file", &tokens], "chmod 600"),
+        (&["--token-file", "/nonexistent"], "/nonexistent"),
+        (&["--session-lease", "1ms"], "session lease"),
+    ] {
+        let (code, message) = refused(&runtime, arguments);
+        assert_eq!(code, 2, "{arguments:?}: {message}");
+        assert!(message.contains(says), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn what_it_says_at_its_start_is_a_fact_a_line() {
+    let runtime = tempfile::tempdir().unwrap();
+    let process = Process::start(&runtime, &["--log-format", "json", "--huge-pages", "off", "--shards", "3"]);
+    process.signal(Signal::TERM);
+    let mut child = process;
+    let log = std::io::read_to_string(child.child.stderr.take().unwrap()).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let fact =
+        |name: &str| lines.iter().find_map(|line| line.get(name)).unwrap_or_else(|| panic!("{name}: {log}"));
+    assert_eq!(fact("address"), child.fact("address"));
+    assert_eq!(fact("socket"), child.fact("socket"));
+    assert_eq!(fact("shards"), 3);
+    assert_eq!(fact("pages"), "ordinary pages");
+    assert_eq!(fact("authority"), "coherent");
+    assert_eq!(child.end(), Some(143));
+}
