@@ -99,8 +99,10 @@ impl Heap {
     /// Appends at most `max` lives whose quarantine is over to `lives`, in no order. The caller hands them to
     /// [`Heap::free`] as soon as no reader of its own can still hold a reference into them: quarantine protects
     /// only readers that keep rule T2's deadline. If `max` came, there may be more.
+    ///
+    /// `now_ns` is taken as it is: it may come from a clock that lags behind the one which stamped the retirements,
+    /// as those readers' clock does, and must not be ahead of it.
     pub fn due(&mut self, now_ns: u64, max: usize, lives: &mut Vec<Life>) {
-        let now_ns = self.advance(now_ns);
         for _ in 0..max {
             let Some(life) = self.quarantine.pop_due(now_ns) else { return };
             let (place, state) = self.chunks.current(life).expect("a resting block has no later life");
