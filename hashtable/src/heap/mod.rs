@@ -103,6 +103,7 @@ impl Heap {
     /// `now_ns` is taken as it is: it may come from a clock that lags behind the one which stamped the retirements,
     /// as those readers' clock does, and must not be ahead of it.
     pub fn due(&mut self, now_ns: u64, max: usize, lives: &mut Vec<Life>) {
+        self.advance(now_ns);
         for _ in 0..max {
             let Some(life) = self.quarantine.pop_due(now_ns) else { return };
             let (place, state) = self.chunks.current(life).expect("a resting block has no later life");
