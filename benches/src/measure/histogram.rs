@@ -1,9 +1,12 @@
 //! Latencies in nanoseconds.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
 
 /// Longest latency told apart, nanoseconds: 1000 s. Longer ones count as this.
 const MAX_NS: u64 = 1_000_000_000_000;
@@ -15,8 +18,10 @@ const DIGITS: u8 = 3;
 pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
-/// An HDR histogram of fixed size, so that recording never allocates.
-#[derive(Debug, Clone, PartialEq)]
+/// An HDR histogram of fixed size, so that recording never allocates. In JSON, its figures beside its encoded form,
+/// which is what is read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
 pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
@@ -101,6 +106,40 @@ impl Latencies {
     }
 }
 
+/// [`Latencies`] in JSON, all in nanoseconds.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    count: u64,
+    mean: f64,
+    min: u64,
+    #[serde(flatten)]
+    quantiles: BTreeMap<String, u64>,
+    max: u64,
+    hdr: String,
+}
+
+impl From<Latencies> for Written {
+    fn from(latencies: Latencies) -> Self {
+        let quantiles = QUANTILES.map(|(name, quantile)| (name.to_owned(), latencies.quantile(quantile)));
+        Self {
+            count: latencies.count(),
+            mean: latencies.mean(),
+            min: latencies.min(),
+            quantiles: quantiles.into(),
+            max: latencies.max(),
+            hdr: latencies.encode(),
+        }
+    }
+}
+
+impl TryFrom<Written> for Latencies {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        Self::decode(&written.hdr).ok_or("\"hdr\" is not a histogram that farside-bench wrote")
+    }
+}
+
 impl Default for Latencies {
     fn default() -> Self {
         Self::new()
@@ -147,6 +186,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn merged_parts_equal_the_whole(
             a in prop::collection::vec(1_u64..MAX_NS, 0..50),

@@ -1,5 +1,7 @@
 //! How a record number becomes a key.
 
+use std::fmt;
+
 use super::error::WorkloadError;
 use super::properties::Properties;
 use crate::generator::fnv;
@@ -61,6 +63,16 @@ impl KeyFormat {
         key.extend_from_slice(PREFIX);
         key.resize(PREFIX.len() + self.zero_padding.saturating_sub(digits.len()), b'0');
         key.extend_from_slice(digits);
+    }
+}
+
+impl fmt::Display for KeyFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.hashed { "user<hash>" } else { "user<number>" })?;
+        match self.zero_padding {
+            0 | 1 => Ok(()),
+            digits => write!(f, " of at least {digits} digits"),
+        }
     }
 }
 

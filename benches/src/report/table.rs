@@ -1,0 +1,190 @@
+//! The report for people: at most 100 columns wide.
+
+use super::format::{Align, aligned, count, grouped, latency, per_operation};
+use super::{KindReport, PhaseReport, Report};
+use crate::measure::histogram::{Latencies, QUANTILES};
+use crate::target::Counts;
+use crate::workload::mix::Operation;
+
+/// The whole report.
+#[must_use]
+pub fn table(report: &Report) -> String {
+    let mut text = header(report);
+    text.push('\n');
+    text.push_str(&latencies(report));
+    if report.store.counts_fabric {
+        text.push('\n');
+        text.push_str(&counts(report));
+    }
+    text.push('\n');
+    for phase in &report.phases {
+        text.push_str(&verdict(phase, report.workload.verified));
+    }
+    text
+}
+
+fn header(report: &Report) -> String {
+    let Report { host, store, workload, driver, .. } = report;
+    let mut lines = vec![
+        ("store", format!("{} {}, {}", store.store, store.version, store.place)),
+        ("path", store.transport.clone()),
+    ];
+    if let Some(device) = &store.device {
+        lines.push(("device", device.clone()));
+    }
+    if let Some(authority) = &store.authority {
+        lines.push(("authority", authority.clone()));
+    }
+    lines.push(("workload", format!("{}: {}; {}", workload.name, workload.mix, workload.distribution)));
+    lines.push((
+        "records",
+        format!("{}, keys {}, {}", grouped(workload.records), workload.keys, workload.values),
+    ));
+    let pace = match driver.target {
+        Some(target) => format!("open loop at {} ops/s", grouped(target)),
+        None => "closed loop".to_owned(),
+    };
+    let batch = if driver.batch > 1 { format!(", batches of {}", driver.batch) } else { String::new() };
+    let warm_up = match driver.warm_up_s {
+        0.0 => String::new(),
+        seconds => format!(", {seconds} s of warm-up"),
+    };
+    let shared = match (driver.clients.len() as u64, driver.client_count) {
+        (_, 1) => String::new(),
+        (1, all) => format!(", process {} of {all}", driver.clients[0] + 1),
+        (some, all) => format!(", {some} of {all} processes merged"),
+    };
+    let threads = if driver.threads == 1 { "thread" } else { "threads" };
+    lines.push((
+        "driver",
+        format!("{} {threads}, {pace}{batch}{warm_up}{shared}, seed {}", driver.threads, workload.seed),
+    ));
+    lines.push(("clock", format!("{} ns to read, part of each latency", driver.clock_ns)));
+    lines.push(("host", format!("{}, {} x {}, {}", host.name, host.cores, host.cpu, host.kernel)));
+
+    let rows: Vec<Vec<String>> = lines.into_iter().map(|(name, text)| vec![name.to_owned(), text]).collect();
+    format!("farside-bench {}\n\n{}", report.version, aligned(&rows, &[Align::Left, Align::Left]))
+}
+
+/// Rows are named by phase and kind; an open loop has two for each.
+fn latencies(report: &Report) -> String {
+    let mut rows = vec![vec!["".to_owned(), "ops".to_owned(), "ops/s".to_owned(), "mean".to_owned()]];
+    rows[0].extend(QUANTILES.map(|(name, _)| name.to_owned()));
+    rows[0].push("max".to_owned());
+    for phase in &report.phases {
+        for kind in &phase.kinds {
+            let name = format!("{} {}", phase.name, short(kind.operation));
+            match &kind.response {
+                None => rows.push(latency_row(name, phase, kind, &kind.service)),
+                Some(response) => {
+                    rows.push(latency_row(format!("{name} service"), phase, kind, &kind.service));
+                    let mut row = latency_row("  response".to_owned(), phase, kind, response);
+                    row[1].clear();
+                    row[2].clear();
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    let mut aligns = vec![Align::Right; rows[0].len()];
+    aligns[0] = Align::Left;
+    aligned(&rows, &aligns)
+}
+
+fn latency_row(name: String, phase: &PhaseReport, kind: &KindReport, latencies: &Latencies) -> Vec<String> {
+    let seconds = phase.elapsed_ns as f64 / 1e9;
+    let rate = if seconds > 0.0 { kind.done as f64 / seconds } else { 0.0 };
+    let mut row = vec![name, count(kind.done), count(rate.round() as u64)];
+    if latencies.count() == 0 {
+        row.resize(QUANTILES.len() + 5, "-".to_owned());
+        return row;
+    }
+    row.push(latency(latencies.mean()));
+    row.extend(QUANTILES.map(|(_, quantile)| latency(latencies.quantile(quantile) as f64)));
+    row.push(latency(latencies.max() as f64));
+    row
+}
+
+fn counts(report: &Report) -> String {
+    let mut rows = vec![vec!["per operation".to_owned()]];
+    rows[0].extend(Counts::default().named().map(|(name, _)| name.to_owned()));
+    for phase in &report.phases {
+        for kind in &phase.kinds {
+            let mut row = vec![format!("{} {}", phase.name, short(kind.operation))];
+            row.extend(kind.counts.named().map(|(_, total)| per_operation(total, kind.operations())));
+            rows.push(row);
+        }
+    }
+    let mut aligns = vec![Align::Right; rows[0].len()];
+    aligns[0] = Align::Left;
+    aligned(&rows, &aligns)
+}
+
+/// The name in the table; YCSB's READ-MODIFY-WRITE would cost the latencies their place.
+fn short(operation: Operation) -> String {
+    match operation {
+        Operation::ReadModifyWrite => "RMW".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn verdict(phase: &PhaseReport, verified: bool) -> String {
+    let name = &phase.name;
+    let mut text = format!(
+        "{name}: {} operations in {:.2} s, {} ops/s, {} not found, {} failed",
+        grouped(phase.operations),
+        phase.elapsed_ns as f64 / 1e9,
+        grouped(phase.throughput.round() as u64),
+        grouped(phase.not_found()),
+        grouped(phase.failures()),
+    );
+    if verified && name == "run" {
+        let reads = phase.kinds.iter().find(|kind| kind.operation == Operation::Read);
+        let checked = reads.map_or(0, |kind| kind.done + kind.not_found);
+        text.push_str(&format!(
+            ", {} reads checked, {} wrong",
+            grouped(checked),
+            grouped(phase.mismatches())
+        ));
+    }
+    text.push('\n');
+    let mut also = |line: String| text.push_str(&format!("{name}: {line}\n"));
+    if let Some(nanoseconds) = phase.server_cpu_ns {
+        let each = match phase.server_cpu_per_one_sided_get() {
+            Some(each) => format!("{} per one-sided GET", latency(each)),
+            None => format!("{} per operation", latency(nanoseconds as f64 / phase.operations.max(1) as f64)),
+        };
+        also(format!("server processor time {}, {each}", latency(nanoseconds as f64)));
+    }
+    for kind in &phase.kinds {
+        for (error, times) in &kind.failed {
+            also(format!("{} {} failed: {error}", grouped(*times), kind.operation));
+        }
+    }
+    if phase.not_found() > 0 && !verified {
+        also(
+            "reads found nothing: was the table loaded with this recordcount, insertorder and zeropadding?"
+                .into(),
+        );
+    }
+    if phase.unissued > 0 {
+        also(format!(
+            "{} operations were due and never started: the rate was not reached",
+            grouped(phase.unissued)
+        ));
+    }
+    if phase.warm_up_problems > 0 {
+        also(format!("{} failures or wrong reads while warming up", grouped(phase.warm_up_problems)));
+    }
+    if phase.gave_up {
+        let why = if name == "load" { "an insert failed" } else { "nothing but failures for 5 s" };
+        also(format!("given up: {why}"));
+    }
+    if phase.interrupted {
+        also("interrupted: these are the figures up to then".to_owned());
+    }
+    for problem in &phase.problems {
+        also(format!("first problem of a thread: {problem}"));
+    }
+    text
+}
