@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::report::output::Files;
+
 /// Load generator for Farside, with YCSB's workloads.
 ///
 /// Without a command: starts a store in this process, loads it, runs workload A for ten seconds, and prints one table.
@@ -76,18 +78,12 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Db::Papaya, help_heading = "Store")]
     pub db: Db,
 
-    /// Write the report, histograms included, as JSON; - for standard output.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
-    /// Write the time series, second by second, as CSV; - for standard output.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub csv: Option<PathBuf>,
-    /// Write YCSB's text summary; - for standard output.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub ycsb: Option<PathBuf>,
     /// Write an HDR interval log, one histogram for each second and kind of operation.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub hdr: Option<PathBuf>,
+    /// Forms of the report.
+    #[command(flatten)]
+    pub output: Files,
 }
 
 /// The stores that there are.
@@ -103,15 +99,9 @@ pub struct Merge {
     /// Reports in JSON, one of each process.
     #[arg(required = true, value_name = "FILE")]
     pub reports: Vec<PathBuf>,
-    /// Write the merged report as JSON; - for standard output.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the merged time series as CSV; - for standard output.
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write YCSB's text summary of the merged report; - for standard output.
-    #[arg(long, value_name = "FILE")]
-    pub ycsb: Option<PathBuf>,
+    /// Forms of the report.
+    #[command(flatten)]
+    pub output: Files,
 }
 
 #[cfg(test)]

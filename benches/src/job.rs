@@ -82,7 +82,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
 }
 
 fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
-    let outputs = Outputs::open(files.json.as_deref(), files.csv.as_deref(), files.ycsb.as_deref())?;
+    let outputs = Outputs::open(&files.output)?;
     let reports = files.reports.iter().map(|path| merge::read(path)).collect::<Result<_, _>>()?;
     let (report, notes) = merge::merge(reports)?;
     for note in notes {
@@ -94,7 +94,7 @@ fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
 
 /// Runs the phases of `plan` against `target`, and reports.
 fn measure<T: Target>(plan: &Plan, options: &Options, target: &T) -> Result<ExitCode, JobError> {
-    let outputs = Outputs::open(options.json.as_deref(), options.csv.as_deref(), options.ycsb.as_deref())?;
+    let outputs = Outputs::open(&options.output)?;
     let hdr = options.hdr.as_deref().map(|path| output::create("--hdr", path)).transpose()?;
     let mut hdr = hdr.map(|file| HdrLog::begin(BufWriter::new(file), SystemTime::now())).transpose()?;
     let stop = Stop::on_signals()?;

@@ -4,9 +4,11 @@ pub mod csv;
 pub mod format;
 pub mod hdr;
 pub mod host;
+pub mod html;
 pub mod merge;
 pub mod output;
 pub mod progress;
+pub mod svg;
 pub mod table;
 pub mod ycsb;
 

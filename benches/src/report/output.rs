@@ -4,8 +4,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use super::Report;
 use super::csv::csv;
+use super::html::html;
 use super::table::table;
 use super::ycsb::ycsb;
 
@@ -27,6 +30,24 @@ pub enum OutputError {
     },
 }
 
+/// The forms that a report can be written in, beside the table.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Files {
+    /// Write the report, histograms included, as JSON; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the time series, second by second, as CSV; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write YCSB's text summary; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub ycsb: Option<PathBuf>,
+    /// Write a page with plots; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
 /// The outputs of a job, opened before the work begins: a name that cannot be written should cost no measurement.
 #[derive(Debug)]
 pub struct Outputs {
@@ -38,6 +59,7 @@ enum Form {
     Json,
     Csv,
     Ycsb,
+    Html,
 }
 
 #[derive(Debug)]
@@ -51,12 +73,15 @@ impl Outputs {
     ///
     /// # Errors
     /// If a file cannot be created, or standard output is named twice.
-    pub fn open(json: Option<&Path>, csv: Option<&Path>, ycsb: Option<&Path>) -> Result<Self, OutputError> {
+    pub fn open(files: &Files) -> Result<Self, OutputError> {
         let mut sinks = Vec::new();
         let mut standard = None;
-        for (form, flag, path) in
-            [(Form::Json, "--json", json), (Form::Csv, "--csv", csv), (Form::Ycsb, "--ycsb", ycsb)]
-        {
+        for (form, flag, path) in [
+            (Form::Json, "--json", &files.json),
+            (Form::Csv, "--csv", &files.csv),
+            (Form::Ycsb, "--ycsb", &files.ycsb),
+            (Form::Html, "--html", &files.html),
+        ] {
             let Some(path) = path else { continue };
             if path == Path::new("-") {
                 if let Some(first) = standard.replace(flag) {
@@ -87,6 +112,7 @@ impl Outputs {
                 Form::Json => report.to_json(),
                 Form::Csv => csv(report),
                 Form::Ycsb => ycsb(report),
+                Form::Html => html(report),
             };
             match sink {
                 Sink::StandardOutput => to_standard_output(&text)?,
@@ -122,28 +148,33 @@ mod tests {
     #[test]
     fn files_are_opened_first_and_written_last() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = |name: &str| directory.path().join(name);
-        let outputs = Outputs::open(Some(&path("r.json")), Some(&path("r.csv")), Some(&path("r.ycsb")))
-            .expect("a good place");
+        let file = |name: &str| Some(directory.path().join(name));
+        let files =
+            Files { json: file("r.json"), csv: file("r.csv"), ycsb: file("r.ycsb"), html: file("r.html") };
+        let outputs = Outputs::open(&files).expect("a good place");
         outputs.write(&sample::good()).expect("there is room");
-        for (name, beginning) in
-            [("r.json", "{"), ("r.csv", "phase,second"), ("r.ycsb", "[OVERALL], RunTime(ms)")]
-        {
-            let text = std::fs::read_to_string(path(name)).expect("the file is there");
-            assert!(text.starts_with(beginning), "{name}");
+        for (path, beginning) in [
+            (files.json, "{"),
+            (files.csv, "phase,second"),
+            (files.ycsb, "[OVERALL], RunTime(ms)"),
+            (files.html, "<!DOCTYPE html>"),
+        ] {
+            let path = path.expect("named above");
+            let text = std::fs::read_to_string(&path).expect("the file is there");
+            assert!(text.starts_with(beginning), "{}", path.display());
         }
     }
 
     #[test]
     fn outputs_that_cannot_be_had_are_refused() {
-        let standard = Some(Path::new("-"));
-        let twice = Outputs::open(standard, None, standard).expect_err("twice");
+        let standard = Some(PathBuf::from("-"));
+        let twice = Files { json: standard.clone(), ycsb: standard, ..Files::default() };
         assert_eq!(
-            twice.to_string(),
+            Outputs::open(&twice).expect_err("twice").to_string(),
             "--json and --ycsb cannot both go to standard output; name a file for one of them"
         );
-        let nowhere =
-            Outputs::open(None, Some(Path::new("/nowhere/at/all.csv")), None).expect_err("no directory");
-        assert!(nowhere.to_string().starts_with("cannot create /nowhere/at/all.csv for --csv"));
+        let nowhere = Files { csv: Some(PathBuf::from("/nowhere/at/all.csv")), ..Files::default() };
+        let error = Outputs::open(&nowhere).expect_err("no directory").to_string();
+        assert!(error.starts_with("cannot create /nowhere/at/all.csv for --csv"), "{error}");
     }
 }
