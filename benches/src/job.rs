@@ -94,10 +94,10 @@ fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
 
 /// Runs the phases of `plan` against `target`, and reports.
 fn measure<T: Target>(plan: &Plan, options: &Options, target: &T) -> Result<ExitCode, JobError> {
+    let stop = Stop::on_signals()?;
     let outputs = Outputs::open(&options.output)?;
     let hdr = options.hdr.as_deref().map(|path| output::create("--hdr", path)).transpose()?;
     let mut hdr = hdr.map(|file| HdrLog::begin(BufWriter::new(file), SystemTime::now())).transpose()?;
-    let stop = Stop::on_signals()?;
     let clock = MonotonicClock::start();
 
     let mut report = Report {
@@ -119,9 +119,6 @@ fn measure<T: Target>(plan: &Plan, options: &Options, target: &T) -> Result<Exit
         if !report.succeeded() || stop.signal().is_some() {
             break;
         }
-    }
-    if let Some(hdr) = hdr {
-        hdr.finish()?;
     }
     outputs.write(&report)?;
     Ok(match stop.signal() {

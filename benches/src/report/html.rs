@@ -5,7 +5,7 @@ use super::svg::{Line, Scale, chart};
 use super::table::table;
 use super::{PhaseReport, Report};
 use crate::measure::histogram::Latencies;
-use crate::measure::series::RowKind;
+use crate::measure::series::{Row, RowKind};
 use crate::workload::mix::Operation;
 
 const STYLE: &str = "
@@ -78,9 +78,19 @@ fn section(page: &mut String, title: &str, lines: &[Line], draw: impl Fn(&[Line]
     page.push_str(&format!("<h2>{title}</h2>\n<p class=\"legend\">{legend}</p>\n{svg}"));
 }
 
+/// The seconds that were measured in full: the rest of one would look like a slump. All, if none was.
+fn whole_seconds(phase: &PhaseReport) -> &[Row] {
+    let whole =
+        phase.series.iter().take_while(|row| u64::from(row.second + 1) * 1_000_000_000 <= phase.elapsed_ns);
+    match whole.count() {
+        0 => &phase.series,
+        whole => &phase.series[..whole],
+    }
+}
+
 /// Up to eleven marks over the seconds of the phase.
 fn seconds(phase: &PhaseReport) -> Vec<(f64, String)> {
-    let last = phase.series.last().map_or(1, |row| row.second + 1);
+    let last = whole_seconds(phase).last().map_or(1, |row| row.second + 1);
     let step = last.div_ceil(10).max(1);
     let mut marks: Vec<u32> = (0..last).step_by(step as usize).collect();
     marks.push(last);
@@ -93,7 +103,7 @@ fn over_time(phase: &PhaseReport, value: impl Fn(&RowKind) -> Option<f64>) -> Ve
         .kinds
         .iter()
         .map(|kind| {
-            let points = phase.series.iter().filter_map(|row| {
+            let points = whole_seconds(phase).iter().filter_map(|row| {
                 let of_kind = row.kinds.iter().find(|row| row.operation == kind.operation)?;
                 Some((f64::from(row.second) + 0.5, value(of_kind)?))
             });
@@ -184,6 +194,16 @@ mod tests {
         let (place, highest) = *lines[0].points.last().expect("points");
         assert!((3.9..=4.0).contains(&place), "10,000 measurements tell four nines, not {place}");
         assert!(highest >= 10_000.0);
+    }
+
+    #[test]
+    fn the_rest_of_a_second_is_not_drawn() {
+        let mut phase = sample::good().phases.remove(1);
+        assert_eq!(whole_seconds(&phase).len(), 2);
+        phase.elapsed_ns -= 1;
+        assert_eq!(whole_seconds(&phase).len(), 1);
+        phase.elapsed_ns = 5;
+        assert_eq!(whole_seconds(&phase).len(), 2, "a short phase has nothing else to show");
     }
 
     #[test]
