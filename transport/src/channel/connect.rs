@@ -3,13 +3,12 @@
 use super::error::ConnectError;
 use super::{Options, handshake};
 use crate::address::Address;
+use bytes::BufMut;
 use farside_protocol::wire::{TOKEN_LEN_MAX, Welcome};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -32,14 +31,14 @@ pub(super) async fn connect(options: &Options) -> Result<(Stream, Welcome), Conn
     if options.wants_memory && matches!(options.address, Address::Tcp { .. }) {
         return Err(ConnectError::MemoryOverTcp { address: options.address.clone() });
     }
-    let mut stream = match timeout(options.connect_timeout, reach(&options.address)).await {
+    let stream = match timeout(options.connect_timeout, reach(&options.address)).await {
         Ok(outcome) => outcome.map_err(|error| explain(options, &error))?,
         Err(_) => {
             let cause = format!("no answer within {:?}", options.connect_timeout);
             return Err(ConnectError::Unreachable { address: options.address.clone(), cause });
         }
     };
-    match timeout(options.connect_timeout, handshake::greet(&mut stream, options)).await {
+    match timeout(options.connect_timeout, handshake::greet(&stream, options)).await {
         Ok(outcome) => Ok((stream, outcome?)),
         Err(_) => {
             Err(ConnectError::Silent { address: options.address.clone(), after: options.connect_timeout })
@@ -69,34 +68,67 @@ fn explain(options: &Options, error: &io::Error) -> ConnectError {
     }
 }
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+/// Both kinds work through a shared reference, so that reading and writing go on at the same time and a caller's
+/// thread may write too. Neither direction is ever shut down alone: the end of a connection is a statement about
+/// memory (see `Lifeline`).
+impl Stream {
+    async fn ready(&self, interest: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.ready(interest).await.map(drop),
+            Self::Unix(stream) => stream.ready(interest).await.map(drop),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Sockets keep nothing back.
-        Poll::Ready(Ok(()))
+    /// Reads what is there into the room that `buffer` has; 0: the other end has closed.
+    pub(super) async fn read(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
+        loop {
+            self.ready(Interest::READABLE).await?;
+            let outcome = match self {
+                Self::Tcp(stream) => stream.try_read_buf(buffer),
+                Self::Unix(stream) => stream.try_read_buf(buffer),
+            };
+            match outcome {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+        }
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing here ends a connection in one direction: its end is a statement about memory (see `Lifeline`).
-        Poll::Ready(Ok(()))
+    /// Fills `bytes`.
+    pub(super) async fn read_exact(&self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.read(&mut bytes).await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the kernel what it takes of `bytes` now.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Hands the kernel some of `bytes`, when it takes any.
+    pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            self.ready(Interest::WRITABLE).await?;
+        }
+    }
+
+    /// Hands the kernel all of `bytes`.
+    pub(super) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let len = self.write(bytes).await?;
+            bytes = &bytes[len..];
+        }
+        Ok(())
     }
 }

@@ -8,9 +8,9 @@ use super::shared::Shared;
 use super::{Options, clock};
 use bytes::BytesMut;
 use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A connection that held for longer is tried again at once when it breaks.
 const STABLE: Duration = Duration::from_secs(1);
@@ -34,13 +34,14 @@ pub(super) async fn open(options: Options) -> Result<(Arc<Shared>, Option<Memory
     } else {
         None
     };
-    let shared = Arc::new(Shared::new(options, welcome));
+    let stream = Arc::new(stream);
+    let shared = Arc::new(Shared::new(options, welcome, Arc::clone(&stream)));
     let memory = passed.map(|(files, socket)| Memory { files, lifeline: shared.lifeline(socket) });
     tokio::spawn(supervise(Arc::clone(&shared), stream));
     Ok((shared, memory))
 }
 
-async fn supervise(shared: Arc<Shared>, stream: Stream) {
+async fn supervise(shared: Arc<Shared>, stream: Arc<Stream>) {
     tokio::select! {
         () = clock::run(&shared) => {}
         () = keep_up(&shared, stream) => {}
@@ -49,11 +50,11 @@ async fn supervise(shared: Arc<Shared>, stream: Stream) {
 }
 
 /// Serves one connection after the other. Ends if there is to be no other.
-async fn keep_up(shared: &Shared, mut stream: Stream) {
+async fn keep_up(shared: &Shared, mut stream: Arc<Stream>) {
     let mut backoff = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let cause = serve(shared, &mut stream).await;
+        let cause = serve(shared, &stream).await;
         let cause = format!("the connection to {} broke: {cause}", shared.address());
         drop(stream);
         backoff = if began.elapsed() < STABLE { longer(backoff) } else { Duration::ZERO };
@@ -68,7 +69,7 @@ async fn keep_up(shared: &Shared, mut stream: Stream) {
 }
 
 /// Connects when a call wants it, as often as it takes. Logs once that it fails and once that it is done.
-async fn connect_again(shared: &Shared, backoff: &mut Duration) -> Stream {
+async fn connect_again(shared: &Shared, backoff: &mut Duration) -> Arc<Stream> {
     let mut failures = 0u32;
     loop {
         shared.wanted().await;
@@ -80,7 +81,8 @@ async fn connect_again(shared: &Shared, backoff: &mut Duration) -> Stream {
                     "connected to {} again",
                     shared.address()
                 );
-                shared.up_again(welcome);
+                let stream = Arc::new(stream);
+                shared.up_again(welcome, Arc::clone(&stream));
                 return stream;
             }
             Err(error) => {
@@ -100,29 +102,15 @@ fn longer(backoff: Duration) -> Duration {
 }
 
 /// Carries requests and answers until the connection breaks; returns how.
-async fn serve(shared: &Shared, stream: &mut Stream) -> String {
-    // Borrowed halves: owned ones would shut the connection down in one direction when they are dropped.
-    match stream {
-        Stream::Tcp(stream) => {
-            let (reader, writer) = stream.split();
-            carry(shared, reader, writer).await
-        }
-        Stream::Unix(stream) => {
-            let (reader, writer) = stream.split();
-            carry(shared, reader, writer).await
-        }
-    }
-}
-
-async fn carry(shared: &Shared, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin) -> String {
+async fn serve(shared: &Shared, stream: &Stream) -> String {
     // At once, for a server may stop reading until its answers are read.
     tokio::select! {
-        cause = read(shared, reader) => cause,
-        error = write(shared, writer) => error.to_string(),
+        cause = read(shared, stream) => cause,
+        error = write(shared, stream) => error.to_string(),
     }
 }
 
-async fn write(shared: &Shared, mut writer: impl AsyncWrite + Unpin) -> std::io::Error {
+async fn write(shared: &Shared, stream: &Stream) -> io::Error {
     let mut buffer = Vec::new();
     loop {
         buffer = shared.take_outbox(buffer);
@@ -132,8 +120,7 @@ async fn write(shared: &Shared, mut writer: impl AsyncWrite + Unpin) -> std::io:
         }
         let mut rest = &buffer[..];
         while !rest.is_empty() {
-            match writer.write(rest).await {
-                Ok(0) => return std::io::ErrorKind::WriteZero.into(),
+            match stream.write(rest).await {
                 Ok(len) => {
                     shared.wrote(len);
                     rest = &rest[len..];
@@ -146,11 +133,10 @@ async fn write(shared: &Shared, mut writer: impl AsyncWrite + Unpin) -> std::io:
     }
 }
 
-async fn read(shared: &Shared, mut reader: impl AsyncRead + Unpin) -> String {
+async fn read(shared: &Shared, stream: &Stream) -> String {
     let mut buffer = BytesMut::with_capacity(BUFFER_LEN);
     let mut answers = Vec::new();
     loop {
-        // At least this much room: the rest of a long answer, which then arrives in one piece.
         let missing = match split(&mut buffer, &mut answers) {
             Ok(missing) => missing,
             Err(error) => return format!("it sent nonsense: {error}"),
@@ -158,8 +144,9 @@ async fn read(shared: &Shared, mut reader: impl AsyncRead + Unpin) -> String {
         if let Err(id) = shared.answered(&mut answers) {
             return format!("it answered a request {id} that was never made");
         }
+        // Room for all that is missing of a long answer, which then arrives in one piece.
         buffer.reserve(missing.max(BUFFER_LEN / 4));
-        match reader.read_buf(&mut buffer).await {
+        match stream.read(&mut buffer).await {
             Ok(0) => return "the server closed it".into(),
             Ok(_) => {}
             Err(error) => return error.to_string(),

@@ -10,7 +10,7 @@ use farside_protocol::wire::{
 };
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::Interest;
 
 /// Longest answer to a Hello that is believed, bytes: a Welcome of 64 shards has not a tenth of it.
 const ANSWER_LEN_MAX: u32 = 1 << 18;
@@ -25,7 +25,7 @@ pub struct Memory {
 }
 
 /// Opens the session. Reads not a byte past the Welcome, since descriptors may come with the next.
-pub(super) async fn greet(stream: &mut Stream, options: &Options) -> Result<Welcome, ConnectError> {
+pub(super) async fn greet(stream: &Stream, options: &Options) -> Result<Welcome, ConnectError> {
     let address = || options.address.clone();
     let closed = |error: &io::Error| ConnectError::Closed { address: address(), cause: error.to_string() };
     let malformed =
@@ -63,12 +63,12 @@ pub(super) async fn greet(stream: &mut Stream, options: &Options) -> Result<Welc
 }
 
 /// Who is there, by its first eight bytes, however they arrive.
-async fn read_preface(stream: &mut Stream, options: &Options) -> Result<(), ConnectError> {
+async fn read_preface(stream: &Stream, options: &Options) -> Result<(), ConnectError> {
     let address = || options.address.clone();
     let mut preface = [0; PREFACE.len()];
     let mut len = 0;
     while len < preface.len() {
-        match stream.read(&mut preface[len..]).await {
+        match stream.read(&mut &mut preface[len..]).await {
             Ok(read) if read > 0 => len += read,
             // A foreign service may say little before it hangs up.
             _ if len > 0 => return Err(foreign(options, &preface[..len])),

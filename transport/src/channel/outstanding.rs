@@ -10,6 +10,7 @@ use super::call::Answer;
 use super::error::CallError;
 use farside_protocol::wire::Request;
 use std::collections::VecDeque;
+use std::io;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
@@ -22,6 +23,17 @@ pub(super) enum Reply {
     Posted,
     /// Nobody: a keepalive, or a call that has ended by its deadline.
     Nobody,
+}
+
+/// What a new call met in the outbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outbox {
+    /// Nothing, and no other call is outstanding.
+    Alone,
+    /// Nothing, so the writer may be asleep.
+    WasEmpty,
+    /// Others, of which the writer knows.
+    HadMore,
 }
 
 /// What a call that gets no answer may have done.
@@ -60,9 +72,13 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// Adds a call. Returns whether the outbox was empty before, so that the writer may be asleep.
-    pub(super) fn push(&mut self, request: &Request<'_>, deadline: Instant, reply: Reply) -> bool {
-        let was_empty = self.outbox.is_empty();
+    /// Adds a call, and says what it met.
+    pub(super) fn push(&mut self, request: &Request<'_>, deadline: Instant, reply: Reply) -> Outbox {
+        let met = match (self.entries.is_empty(), self.outbox.is_empty()) {
+            (true, true) if self.written == self.outbox_at => Outbox::Alone,
+            (_, true) => Outbox::WasEmpty,
+            (_, false) => Outbox::HadMore,
+        };
         let (id, start) = (self.next_id, self.outbox.len());
         self.next_id += 1;
         request.encode(id, &mut self.outbox);
@@ -71,7 +87,7 @@ impl Outstanding {
         let changes =
             matches!(request, Request::Put { .. } | Request::Delete { .. } | Request::FetchAdd { .. });
         self.entries.push_back(Entry { id, len, end, deadline, changes, reply });
-        was_empty
+        met
     }
 
     /// Bytes that the kernel has not taken yet.
@@ -84,6 +100,18 @@ impl Outstanding {
         debug_assert!(empty.is_empty());
         self.outbox_at += self.outbox.len() as u64;
         std::mem::replace(&mut self.outbox, empty)
+    }
+
+    /// Writes the outbox with `write`, which returns how many bytes the kernel took, in the place of a writer that
+    /// has nothing in its hands. Returns whether all was written; what was not stays for the writer.
+    pub(super) fn write_alone(&mut self, write: impl FnOnce(&[u8]) -> io::Result<usize>) -> bool {
+        debug_assert_eq!(self.written, self.outbox_at);
+        // The writer will meet an error again, and knows what to do.
+        let len = write(&self.outbox).unwrap_or(0);
+        self.outbox.drain(..len);
+        self.outbox_at += len as u64;
+        self.written = self.outbox_at;
+        self.outbox.is_empty()
     }
 
     /// Counts `len` bytes that the kernel has taken.
@@ -187,10 +215,10 @@ mod tests {
     fn an_answer_ends_its_call_once() {
         let mut calls = Outstanding::default();
         let deadline = Instant::now();
-        assert!(calls.push(&get(), deadline, Reply::Posted));
-        assert!(!calls.push(&get(), deadline, Reply::Posted));
+        assert_eq!(calls.push(&get(), deadline, Reply::Posted), Outbox::Alone);
+        assert_eq!(calls.push(&get(), deadline, Reply::Posted), Outbox::HadMore);
         assert_eq!(ids(&calls.take_outbox(Vec::new())), [0, 1]);
-        assert!(calls.push(&get(), deadline, Reply::Posted));
+        assert_eq!(calls.push(&get(), deadline, Reply::Posted), Outbox::WasEmpty);
         assert!(calls.answered(1).is_some());
         assert!(calls.answered(1).is_none());
         assert!(calls.answered(7).is_none());

@@ -1,10 +1,11 @@
 //! What callers and the I/O thread share: the state of the link and the outstanding calls, behind one lock that
-//! is never held over I/O.
+//! is never held over I/O that waits.
 
 use super::Options;
 use super::call::{Answer, Call, State as CallState};
+use super::connect::Stream;
 use super::error::CallError;
-use super::outstanding::{Effect, Outstanding, Reply};
+use super::outstanding::{Effect, Outbox, Outstanding, Reply};
 use crate::address::Address;
 use farside_protocol::limits::VALUE_LEN_MAX;
 use farside_protocol::record::SizeError;
@@ -19,12 +20,15 @@ use tokio::sync::{Notify, oneshot};
 /// Most bytes that may wait for a server which does not take them; a call beyond fails at once.
 const UNSENT_MAX: u64 = 256 << 20;
 
+/// Longest request that a caller's thread writes itself, bytes: the lock is held for as long as the copy takes.
+const ALONE_MAX: u64 = 64 << 10;
+
 /// A lease shorter than three of these is kept as well as can be.
 const KEEPALIVE_MIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 enum Link {
-    Up,
+    Up(Arc<Stream>),
     /// Broken, and not to be tried again before `retry_at`.
     Down {
         cause: Arc<str>,
@@ -114,13 +118,13 @@ impl Up {
 }
 
 impl Shared {
-    pub(super) fn new(options: Options, welcome: Welcome) -> Self {
+    pub(super) fn new(options: Options, welcome: Welcome, stream: Arc<Stream>) -> Self {
         Self {
             address: Arc::new(options.address.clone()),
             options,
             up: Arc::new(Up(AtomicBool::new(true))),
             state: Mutex::new(State {
-                link: Link::Up,
+                link: Link::Up(stream),
                 outstanding: Outstanding::default(),
                 welcome: Arc::new(welcome),
                 next_sweep: None,
@@ -183,7 +187,7 @@ impl Shared {
         }
         let mut state = self.state.lock();
         match &state.link {
-            Link::Up | Link::Connecting => {}
+            Link::Up(_) | Link::Connecting => {}
             Link::Down { retry_at, .. } if *retry_at <= now => {
                 state.link = Link::Connecting;
                 self.wanted.notify_one();
@@ -197,14 +201,28 @@ impl Shared {
             return Err(CallError::Unavailable { cause: cause.into() });
         }
         state.last_sent = now;
-        if state.outstanding.push(request, deadline, reply) {
-            self.writer.notify_one();
-        }
+        self.push(&mut state, request, deadline, reply);
         if state.next_sweep.is_none_or(|next| deadline < next) {
             state.next_sweep = Some(deadline);
             self.clock.notify_one();
         }
         Ok(())
+    }
+
+    fn push(&self, state: &mut State, request: &Request<'_>, deadline: Instant, reply: Reply) {
+        match state.outstanding.push(request, deadline, reply) {
+            Outbox::HadMore => {}
+            // A lone call goes out from here, without waking the I/O thread. More are better off together.
+            Outbox::Alone if Self::write_alone(state) => {}
+            Outbox::Alone | Outbox::WasEmpty => self.writer.notify_one(),
+        }
+    }
+
+    /// Whether all that waits could be written at once.
+    fn write_alone(state: &mut State) -> bool {
+        let Link::Up(stream) = &state.link else { return false };
+        state.outstanding.unsent() <= ALONE_MAX
+            && state.outstanding.write_alone(|bytes| stream.try_write(bytes))
     }
 
     /// Hands the writer what waits, in exchange for an empty buffer.
@@ -257,15 +275,13 @@ impl Shared {
 
     /// Sends a Ping if nothing was sent for a third of the lease: two may be late. Returns when to come again.
     fn keep_alive(&self, state: &mut State, now: Instant) -> Option<Instant> {
-        if !matches!(state.link, Link::Up) {
+        if !matches!(state.link, Link::Up(_)) {
             return None;
         }
         let interval = Duration::from_millis(u64::from(state.welcome.lease_ms / 3)).max(KEEPALIVE_MIN);
         if now >= state.last_sent + interval {
             state.last_sent = now;
-            if state.outstanding.push(&Request::Ping, now + interval, Reply::Nobody) {
-                self.writer.notify_one();
-            }
+            self.push(state, &Request::Ping, now + interval, Reply::Nobody);
         }
         Some(state.last_sent + interval)
     }
@@ -304,12 +320,12 @@ impl Shared {
     }
 
     /// A new session is open.
-    pub(super) fn up_again(&self, welcome: Welcome) {
+    pub(super) fn up_again(&self, welcome: Welcome, stream: Arc<Stream>) {
         let mut state = self.state.lock();
         if matches!(state.link, Link::Closed { .. }) {
             return;
         }
-        state.link = Link::Up;
+        state.link = Link::Up(stream);
         state.welcome = Arc::new(welcome);
         state.last_sent = Instant::now();
         state.reconnects += 1;
