@@ -15,7 +15,7 @@ use farside_hashtable::plan::{self, Added, Delete, Failure, Op, Put};
 use farside_protocol::record;
 use farside_protocol::wire::{Condition, Hint, Response};
 use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record};
-use farside_transport::clock::coarse_ns;
+use farside_transport::clock::{coarse_ns, fine_ns};
 use farside_transport::shm::{Shm, ShmLane};
 use farside_transport::{Counts, Fabric, LaneIo, drive};
 use std::mem;
@@ -301,7 +301,7 @@ impl Engine {
         }
         let Duties { published, retired, .. } = &mut desk.duties;
         let report = Report { published, retired, returned: &[] };
-        desk.shard.heap.lock().report(SERVER_SESSION, &report, coarse_ns());
+        desk.shard.heap.lock().report(SERVER_SESSION, &report, fine_ns());
         published.clear();
         retired.clear();
         self.state.sweeper.changed();

@@ -6,7 +6,7 @@ use crate::stats::Status;
 use farside_hashtable::heap::Report;
 use farside_protocol::wire::Response;
 use farside_protocol::{Class, ErrorKind};
-use farside_transport::clock::coarse_ns;
+use farside_transport::clock::fine_ns;
 
 /// What part of a shard's heap one session may hold in leases that it has not spent: one over this.
 const SESSION_SHARE: u64 = 4;
@@ -55,7 +55,7 @@ pub(crate) fn report(
     out: &mut Vec<u8>,
 ) -> Answer {
     let Some(owner) = engine.state().shards.get(shard as usize) else { return no_shard(shard, id, out) };
-    owner.heap.lock().report(session.id, report, coarse_ns());
+    owner.heap.lock().report(session.id, report, fine_ns());
     engine.state().sweeper.changed();
     Response::Done.encode(id, out);
     Answer::Done(Status::Ok)

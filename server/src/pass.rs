@@ -10,7 +10,7 @@ use farside_hashtable::heap::{Report, SweepProgress};
 use farside_hashtable::plan::upkeep::{Tally, tend_line};
 use farside_protocol::limits::SLOTS_PER_LINE;
 use farside_protocol::{Life, SlotIndex};
-use farside_transport::clock::coarse_ns;
+use farside_transport::clock::fine_ns;
 use farside_transport::shm::{Shm, ShmLane};
 use farside_transport::{Counts, Fabric, LaneIo, drive};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Pass {
                     None => return self.next_shard(&tools.state),
                 };
             }
-            Phase::Retiring => match shard.heap.lock().finish_mark(coarse_ns(), BLOCKS_PER_STEP) {
+            Phase::Retiring => match shard.heap.lock().finish_mark(fine_ns(), BLOCKS_PER_STEP) {
                 SweepProgress::More => {}
                 SweepProgress::Done { retired } => {
                     self.found.lost += retired;
@@ -149,7 +149,7 @@ impl Pass {
         let mut heap = shard.heap.lock();
         tools.visited.drain(..).for_each(|life| heap.mark(life));
         let Duties { retired, published, .. } = &mut tools.duties;
-        heap.report(SERVER_SESSION, &Report { retired, published, returned: &[] }, coarse_ns());
+        heap.report(SERVER_SESSION, &Report { retired, published, returned: &[] }, fine_ns());
         retired.clear();
         published.clear();
         (line < lines).then_some(line)

@@ -4,7 +4,7 @@ use crate::pass::Tools;
 use crate::session::Session;
 use farside_hashtable::heap::{Finding, Orphan};
 use farside_hashtable::plan::upkeep::{Reach, reclaim};
-use farside_transport::clock::coarse_ns;
+use farside_transport::clock::fine_ns;
 use farside_transport::{Fabric, LaneIo, drive};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,6 +76,6 @@ fn resolve(tools: &mut Tools, shard: usize, orphan: Orphan) -> Option<Reach> {
         Reach::Unreachable => Finding::Unreachable,
     };
     // If another client retired it meanwhile there is nothing left to do.
-    owner.heap.lock().resolve(orphan.life, finding, coarse_ns());
+    owner.heap.lock().resolve(orphan.life, finding, fine_ns());
     Some(reach)
 }
