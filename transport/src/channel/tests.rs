@@ -200,6 +200,23 @@ fn a_server_that_stops_reading_never_sees_what_expired_before_it_was_sent() {
 }
 
 #[test]
+fn requests_that_nobody_takes_are_refused_before_they_fill_the_memory() {
+    let (_until_the_end, end) = std::sync::mpsc::channel::<()>();
+    let (address, _server) = listen(move |listener| {
+        let mut peer = accept(listener);
+        peer.open(welcome());
+        let _ = end.recv();
+    });
+    let channel = open(&address);
+    let large = vec![1; VALUE_LEN_MAX];
+    let taken = (0..40).take_while(|_| channel.post(&put(&large), patient()).is_ok()).count();
+    assert!((16..20).contains(&taken), "{taken} requests of 16 MiB");
+    let error = channel.call_blocking(&get(), patient()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("256 MiB"), "{error}");
+}
+
+#[test]
 fn a_dropped_call_loses_only_its_answer() {
     let (address, _server) = listen(|listener| {
         let mut peer = accept(listener);

@@ -44,7 +44,9 @@ impl fmt::Display for Pages {
         match self {
             Self::Huge(size) => write!(f, "huge pages of {} KiB", size >> 10),
             Self::Ordinary { reason: None } => f.write_str("ordinary pages"),
-            Self::Ordinary { reason: Some(reason) } => write!(f, "ordinary pages ({reason})"),
+            Self::Ordinary { reason: Some(reason) } => {
+                write!(f, "ordinary pages, for there are not enough huge ones ({reason})")
+            }
         }
     }
 }
@@ -143,10 +145,11 @@ fn create_ordinary(name: &str, len: u64, reason: Option<String>) -> Result<Regio
     let _ = region.map.advise(Advice::HugePage);
     match region.map.advise(Advice::PopulateWrite) {
         // Kernels before 5.14 do not know it; fallocate gets the pages, though not the page table.
-        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            fallocate(&region.file, FallocateFlags::empty(), 0, len).map_err(failed("provide memory"))?;
+        }
         outcome => outcome.map_err(|source| CreateError::System { step: "provide memory", len, source })?,
     }
-    fallocate(&region.file, FallocateFlags::empty(), 0, len).map_err(failed("provide memory"))?;
     seal(&region.file).map_err(failed("seal the memory file"))?;
     Ok(region)
 }

@@ -4,14 +4,13 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Bytes that can be had without swapping: the kernel's estimate, or the control group's limit if that is lower.
-/// `None` if the kernel does not say.
+/// Bytes that can be had without swapping: by the kernel's estimate for the machine, or what is left of a control
+/// group's limit if that is less. `None` if the kernel does not say.
 pub(super) fn available() -> Option<u64> {
     let machine = mem_available(&read_to_string("/proc/meminfo").ok()?)?;
-    let group = read_to_string("/proc/self/cgroup")
-        .ok()
-        .and_then(|text| group_limit(&text, Path::new("/sys/fs/cgroup")));
-    Some(group.map_or(machine, |limit| limit.min(machine)))
+    let groups = read_to_string("/proc/self/cgroup").ok();
+    let group = groups.and_then(|groups| left_in_groups(&groups, Path::new("/sys/fs/cgroup")));
+    Some(group.map_or(machine, |left| left.min(machine)))
 }
 
 fn mem_available(meminfo: &str) -> Option<u64> {
@@ -20,14 +19,22 @@ fn mem_available(meminfo: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The lowest `memory.max` of the control group (version 2) and the groups around it.
-fn group_limit(cgroup: &str, root: &Path) -> Option<u64> {
-    let group = cgroup.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    root.join(group)
-        .ancestors()
-        .take_while(|path| path.starts_with(root))
-        .filter_map(|path| read_to_string(path.join("memory.max")).ok()?.trim().parse().ok())
-        .min()
+/// The least that is left in the control group (version 2) and the groups around it.
+fn left_in_groups(groups: &str, root: &Path) -> Option<u64> {
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let around = root.join(group);
+    around.ancestors().take_while(|path| path.starts_with(root)).filter_map(left_in_group).min()
+}
+
+/// `None` for a group without a limit.
+fn left_in_group(group: &Path) -> Option<u64> {
+    let number = |file| read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+    let limit = number("memory.max")?;
+    // Of what is in use, the kernel gives up cached files that nobody looks at.
+    let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let idle = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse().ok());
+    let in_use = number("memory.current").unwrap_or(0).saturating_sub(idle.unwrap_or(0));
+    Some(limit.saturating_sub(in_use))
 }
 
 #[cfg(test)]
@@ -43,17 +50,21 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_limit_of_the_groups_around_counts() {
+    fn the_least_that_is_left_in_the_groups_around_counts() {
         let root = tempfile::tempdir().unwrap();
-        let inner = root.path().join("pod/app");
+        let (outer, inner) = (root.path().join("pod"), root.path().join("pod/app"));
         std::fs::create_dir_all(&inner).unwrap();
-        let limit = || group_limit("1:name=x:/\n0::/pod/app\n", root.path());
-        assert_eq!(limit(), None);
+        let left = || left_in_groups("1:name=x:/\n0::/pod/app\n", root.path());
+        assert_eq!(left(), None);
         std::fs::write(inner.join("memory.max"), "max\n").unwrap();
-        assert_eq!(limit(), None);
-        std::fs::write(root.path().join("pod/memory.max"), "1000\n").unwrap();
-        assert_eq!(limit(), Some(1000));
-        std::fs::write(inner.join("memory.max"), "500\n").unwrap();
-        assert_eq!(limit(), Some(500));
+        assert_eq!(left(), None);
+        std::fs::write(outer.join("memory.max"), "1000\n").unwrap();
+        assert_eq!(left(), Some(1000));
+        std::fs::write(outer.join("memory.current"), "700\n").unwrap();
+        assert_eq!(left(), Some(300));
+        std::fs::write(outer.join("memory.stat"), "anon 500\ninactive_file 200\n").unwrap();
+        assert_eq!(left(), Some(500));
+        std::fs::write(inner.join("memory.max"), "400\n").unwrap();
+        assert_eq!(left(), Some(400));
     }
 }
