@@ -1,6 +1,9 @@
 //! A client's memory of where records are: a bounded, set-associative cache from a key's hash to its record, so
 //! that a warm GET is one READ.
 //!
+//! It begins small and grows with the number of keys to its bound: what is small stays in the processor's caches,
+//! and costs nothing to make.
+//!
 //! Hints are never trusted: a READ through a stale one does not verify (see `plan::get`). They hold no keys; two
 //! keys with the same 64-bit tag are told apart by the key in the record.
 
@@ -57,9 +60,17 @@ struct Set([Entry; 2]);
 
 const _: () = assert!(size_of::<Set>() == 64);
 
+/// Sets of a new cache: 16 KiB.
+const SETS_FIRST: usize = 256;
+/// The factor by which it grows.
+const GROWTH: usize = 4;
+
 /// The cache.
 pub struct Hints {
     sets: Box<[Set]>,
+    sets_max: usize,
+    /// Hints that took the place of another key's since it last grew.
+    displaced: usize,
 }
 
 impl core::fmt::Debug for Hints {
@@ -71,18 +82,21 @@ impl core::fmt::Debug for Hints {
 impl Hints {
     /// A cache of at most `bytes` bytes, at least one line.
     pub fn with_bytes(bytes: usize) -> Self {
-        Self { sets: vec![Set([EMPTY; 2]); (bytes / size_of::<Set>()).max(1)].into_boxed_slice() }
+        let sets_max = (bytes / size_of::<Set>()).max(1);
+        Self { sets: empty(sets_max.min(SETS_FIRST)), sets_max, displaced: 0 }
     }
 
+    /// The tag's bits are all as good as random; a home line's, the other half of the hash, would be as well, but
+    /// an entry does not have them when the cache grows.
     #[inline]
-    fn set(&self, hash: KeyHash) -> usize {
-        hash.home_line(self.sets.len() as u64) as usize
+    fn set(&self, tag: u64) -> usize {
+        ((u128::from(tag) * self.sets.len() as u128) >> 64) as usize
     }
 
     /// The hint for a key.
     #[inline]
     pub fn get(&self, hash: KeyHash) -> Option<Hint> {
-        let Set(entries) = &self.sets[self.set(hash)];
+        let Set(entries) = &self.sets[self.set(hash.tag())];
         let entry = entries.iter().find(|entry| entry.tag == hash.tag() && entry.count != 0)?;
         Some(Hint {
             locator: Locator::from_bits(entry.locator),
@@ -97,26 +111,47 @@ impl Hints {
     /// Remembers a hint. The younger entry of a full set stays, the new one takes the place of the older.
     #[inline]
     pub fn put(&mut self, hash: KeyHash, hint: Hint) {
-        let set = self.set(hash);
-        let Set(entries) = &mut self.sets[set];
-        // The front entry is the one put last.
-        if entries[0].tag != hash.tag() {
-            entries.swap(0, 1);
-        }
-        entries[0] = Entry {
+        self.put_entry(Entry {
             tag: hash.tag(),
             locator: hint.locator.to_bits() | if hint.expires { EXPIRES } else { 0 },
             count: hint.count as u32,
             len: hint.len,
             slot: hint.slot.0,
             seen: (hint.seen_ns >> SEEN_SHIFT) as u32,
-        };
+        });
+        if self.displaced > self.sets.len() / 2 && self.sets.len() < self.sets_max {
+            self.grow();
+        }
+    }
+
+    #[inline]
+    fn put_entry(&mut self, entry: Entry) {
+        let set = self.set(entry.tag);
+        let Set(entries) = &mut self.sets[set];
+        // The front entry is the one put last.
+        if entries[0].tag != entry.tag {
+            entries.swap(0, 1);
+            self.displaced += usize::from(entries[0].count != 0 && entries[0].tag != entry.tag);
+        }
+        entries[0] = entry;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let sets = empty((self.sets.len() * GROWTH).min(self.sets_max));
+        let old = core::mem::replace(&mut self.sets, sets);
+        for Set([younger, older]) in old {
+            for entry in [older, younger].into_iter().filter(|entry| entry.count != 0) {
+                self.put_entry(entry);
+            }
+        }
+        self.displaced = 0;
     }
 
     /// Forgets a key.
     #[inline]
     pub fn remove(&mut self, hash: KeyHash) {
-        let set = self.set(hash);
+        let set = self.set(hash.tag());
         for entry in &mut self.sets[set].0 {
             if entry.tag == hash.tag() {
                 *entry = EMPTY;
@@ -128,6 +163,10 @@ impl Hints {
     pub fn clear(&mut self) {
         self.sets.fill(Set([EMPTY; 2]));
     }
+}
+
+fn empty(sets: usize) -> Box<[Set]> {
+    vec![Set([EMPTY; 2]); sets].into_boxed_slice()
 }
 
 #[cfg(test)]
@@ -171,5 +210,24 @@ mod tests {
         assert_eq!(hints.get(keys[0]), None);
         assert_eq!(hints.get(keys[1]), Some(hint(2)));
         assert_eq!(hints.get(keys[2]), Some(hint(3)));
+    }
+
+    #[test]
+    fn it_grows_with_the_keys_to_its_bound_and_no_further() {
+        let bound = 1 << 20;
+        let mut hints = Hints::with_bytes(bound);
+        let key = |i: u64| KeyHash::from_halves(0, i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        assert_eq!(hints.sets.len(), SETS_FIRST);
+        for i in 0..8000 {
+            hints.put(key(i), hint(i + 1));
+        }
+        let kept = (0..8000).filter(|i| hints.get(key(*i)) == Some(hint(i + 1))).count();
+        assert!(kept > 7000, "{kept} of 8000 hints are there");
+        assert!(hints.sets.len() < bound / size_of::<Set>(), "{} sets", hints.sets.len());
+        for i in 0..200_000 {
+            hints.put(key(i), hint(i + 1));
+        }
+        assert_eq!(hints.sets.len() * size_of::<Set>(), bound);
+        assert_eq!(hints.get(key(199_999)), Some(hint(200_000)));
     }
 }
