@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -26,6 +27,17 @@ impl IoThread {
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Runs `task` on the thread for as long as there is one.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.handle.spawn(task));
+    }
+
+    /// A timer for tasks on any executor.
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let _runtime = self.handle.enter();
+        tokio::time::sleep(time)
     }
 
     /// Runs `task` on the thread; `None` if the thread ends first.
