@@ -6,7 +6,7 @@ use crate::handshake::HELLO_LEN_MAX;
 use crate::inbox::Inbox;
 use crate::listen::SocketFile;
 use crate::state::State;
-use crate::stream::{Socket, Stream};
+use crate::stream::{Accepted, Stream};
 use crate::worker::Arrival;
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::PREFACE;
@@ -70,8 +70,8 @@ async fn accept(
     let farewells = Arc::new(Semaphore::new(REFUSALS_MAX));
     loop {
         let accepted = tokio::select! {
-            accepted = tcp.accept() => accepted.and_then(|(socket, _)| socket.into_std()).map(Socket::Tcp),
-            accepted = accept_unix(unix) => accepted.map(Socket::Unix),
+            accepted = tcp.accept() => accepted.and_then(|(socket, _)| socket.into_std()).map(Accepted::Tcp),
+            accepted = accept_unix(unix) => accepted.map(Accepted::Unix),
         };
         let socket = match accepted {
             Ok(socket) => socket,
@@ -106,7 +106,7 @@ async fn accept_unix(unix: Option<&tokio::net::UnixListener>) -> io::Result<std:
 }
 
 /// Tells a client that there is no place for it.
-async fn refuse(state: Arc<State>, socket: Socket, _permit: OwnedSemaphorePermit) {
+async fn refuse(state: Arc<State>, socket: Accepted, _permit: OwnedSemaphorePermit) {
     let Ok(stream) = Stream::new(socket) else { return };
     let inbox = Inbox::new(HELLO_LEN_MAX);
     let mut connection = Connection::new(stream, inbox, state.lease, state.stop.notify.clone());

@@ -4,6 +4,7 @@ use farside_protocol::Geometry;
 use farside_protocol::geometry::GeometryError;
 use farside_protocol::limits::{LINES_PER_WINDOW, SHARDS_MAX, SLOTS_PER_LINE};
 use farside_transport::address::DEFAULT_PORT;
+use farside_transport::region::HugePages;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -50,17 +51,6 @@ pub enum Socket {
     Off,
 }
 
-/// Whether memory lies on huge pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HugePages {
-    /// If there are any.
-    Auto,
-    /// On huge pages, or the server does not start.
-    On,
-    /// On ordinary pages.
-    Off,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -69,7 +59,7 @@ impl Default for Config {
             memory: 1 << 30,
             shards: None,
             max_keys: None,
-            huge_pages: HugePages::Auto,
+            huge_pages: HugePages::Try,
             quarantine: Duration::from_millis(100),
             session_lease: Duration::from_secs(10),
             threads: None,

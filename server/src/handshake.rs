@@ -3,7 +3,9 @@
 use crate::connection::{Connection, End};
 use crate::fault::log_fault;
 use crate::session::{Session, Via};
+use crate::shard::Shard;
 use crate::state::State;
+use farside_hashtable::heap::SessionError;
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::{
     Hello, PREFACE, Peer, Request, Response, Rights, VERSION, Welcome, judge_preface,
@@ -40,14 +42,32 @@ impl From<End> for Refusal {
     }
 }
 
+/// Who asks to be let in, in a Hello numbered `id`.
+struct Guest {
+    id: u64,
+    via: Via,
+    rights: Rights,
+}
+
 /// Opens the session of a new connection. `None`: there is none, and the connection has been dealt with.
 pub(crate) async fn open(state: &Arc<State>, connection: &mut Connection) -> Option<Arc<Session>> {
-    let shaken = timeout(PATIENCE, shake(state, connection)).await;
-    let refusal = match shaken {
-        Ok(Ok(session)) => return Some(session),
-        Ok(Err(refusal)) => refusal,
-        Err(_) => Refusal::Told(0, ErrorKind::Deadline, format!("no Hello came within {PATIENCE:?}")),
+    let introduced = timeout(PATIENCE, introduce(state, connection)).await.unwrap_or_else(|_| {
+        Err(Refusal::Told(0, ErrorKind::Deadline, format!("no Hello came within {PATIENCE:?}")))
+    });
+    let admitted = match introduced {
+        Ok(guest) => admit(state, connection, &guest).await,
+        Err(refusal) => Err(refusal),
     };
+    match admitted {
+        Ok(session) => Some(session),
+        Err(refusal) => {
+            refuse(state, connection, refusal).await;
+            None
+        }
+    }
+}
+
+async fn refuse(state: &State, connection: &mut Connection, refusal: Refusal) {
     let (peer, fault) = (connection.stream().peer(), &state.faults.handshake);
     match refusal {
         // Health checks connect and say nothing: that is no fault.
@@ -64,10 +84,10 @@ pub(crate) async fn open(state: &Arc<State>, connection: &mut Connection) -> Opt
             connection.close(id, kind, &message, false).await;
         }
     }
-    None
 }
 
-async fn shake(state: &Arc<State>, connection: &mut Connection) -> Result<Arc<Session>, Refusal> {
+/// Exchanges prefaces, and reads and judges the Hello.
+async fn introduce(state: &State, connection: &mut Connection) -> Result<Guest, Refusal> {
     connection.outbox.extend_from_slice(&PREFACE);
     connection.flush().await?;
     let preface = loop {
@@ -111,30 +131,42 @@ async fn shake(state: &Arc<State>, connection: &mut Connection) -> Result<Arc<Se
         (true, false) => Via::Unix,
         (false, _) => Via::Tcp,
     };
-    // Everything that can go wrong on this side is tried before the client is welcomed.
-    let memory = if via == Via::Shm { descriptors(state, rights).map_err(End::from)? } else { Vec::new() };
-    let session = state.sessions.open(via, rights);
-    tracing::info!(
-        session = session.id,
-        transport = via.name(),
-        ?rights,
-        name = hello.name,
-        "session opened"
-    );
+    tracing::debug!(transport = via.name(), ?rights, name = hello.name, "hello");
     connection.inbox.advance(len);
     connection.inbox.allow_all();
-    Response::Welcome(welcome(state, &session)).encode(id, &mut connection.outbox);
-    if let Err(end) = hand_over(connection, &memory).await {
-        state.sessions.forget(session.id);
-        return Err(end.into());
-    }
-    if via == Via::Shm {
-        for shard in &state.shards {
-            let opened = shard.heap.lock().open_session(session.id);
-            opened.expect("sessions have numbers of their own, and there are fewer than a heap takes");
+    Ok(Guest { id, via, rights })
+}
+
+/// Opens the session and welcomes the client to it.
+async fn admit(
+    state: &Arc<State>,
+    connection: &mut Connection,
+    guest: &Guest,
+) -> Result<Arc<Session>, Refusal> {
+    let memory = match guest.via {
+        Via::Shm => descriptors(state, guest.rights).map_err(End::from)?,
+        Via::Tcp | Via::Unix => Vec::new(),
+    };
+    let session = state.sessions.open(guest.via, guest.rights);
+    let opened = if session.via == Via::Shm { open_heaps(state, &session) } else { Ok(()) };
+    let admitted = match opened {
+        Ok(()) => {
+            Response::Welcome(welcome(state, &session)).encode(guest.id, &mut connection.outbox);
+            hand_over(connection, &memory).await.map_err(Refusal::from)
         }
+        Err(error) => Err(Refusal::Told(guest.id, ErrorKind::Unavailable, error.to_string())),
+    };
+    if let Err(refusal) = admitted {
+        // Its memory was not shared yet: there is nothing to fence.
+        state.end_session(session);
+        return Err(refusal);
     }
+    tracing::debug!(session = session.id, peer = connection.stream().peer(), "session opened");
     Ok(session)
+}
+
+fn open_heaps(state: &State, session: &Session) -> Result<(), SessionError> {
+    state.shards.iter().try_for_each(|shard| shard.heap.lock().open_session(session.id))
 }
 
 fn could_be_preface(bytes: &[u8]) -> bool {
@@ -168,7 +200,7 @@ fn welcome(state: &State, session: &Session) -> Welcome {
 
 /// Descriptors of all shards' memory: writable ones for who may write, others for who may not.
 fn descriptors(state: &State, rights: Rights) -> io::Result<Vec<OwnedFd>> {
-    let descriptor = |shard: &Arc<crate::shard::Shard>| match rights {
+    let descriptor = |shard: &Arc<Shard>| match rights {
         Rights::Read => shard.region.reader_fd(),
         Rights::ReadWrite => shard.region.fd().try_clone_to_owned(),
     };
@@ -179,7 +211,8 @@ async fn hand_over(connection: &mut Connection, memory: &[OwnedFd]) -> Result<()
     connection.flush().await?;
     if !memory.is_empty() {
         let borrowed: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
-        connection.stream().write_with(|socket| fd_passing::send(socket, &borrowed)).await?;
+        let sent = connection.stream().write_with(|socket| fd_passing::send(socket, &borrowed));
+        timeout(PATIENCE, sent).await.map_err(|_| End::SlowReader)??;
     }
     Ok(())
 }

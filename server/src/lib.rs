@@ -60,9 +60,9 @@ mod sweep;
 mod token;
 mod worker;
 
-pub use config::{Config, ConfigError, HugePages, Socket};
+pub use config::{Config, ConfigError, Socket};
 pub use farside_protocol::wire::Statistic;
-pub use farside_transport::region::CreateError;
+pub use farside_transport::region::{CreateError, HugePages};
 pub use listen::ListenError;
 pub use server::{Running, Server, StartError};
 pub use token::TokenError;

@@ -9,7 +9,7 @@ use farside_hashtable::duties::Duties;
 use farside_hashtable::heap::{Report, SweepProgress};
 use farside_hashtable::plan::upkeep::{Tally, tend_line};
 use farside_protocol::limits::SLOTS_PER_LINE;
-use farside_protocol::{Life, SlotIndex};
+use farside_protocol::{Life, SlotIndex, SlotState, SlotWord};
 use farside_transport::clock::fine_ns;
 use farside_transport::shm::{Shm, ShmLane};
 use farside_transport::{Counts, Fabric, LaneIo, drive};
@@ -142,8 +142,10 @@ impl Pass {
         let lines = u64::from(geometry.slots()) / SLOTS_PER_LINE as u64;
         while line < lines && (!line.is_multiple_of(LINES_BETWEEN_LOOKS) || began.elapsed() < STEP) {
             let first = SlotIndex((line * SLOTS_PER_LINE as u64) as u32);
-            let tally = self.tend_line(tools, shard, first);
-            self.note(&tools.state, tally, first);
+            if leads_somewhere(shard, first) {
+                let tally = self.tend_line(tools, shard, first);
+                self.note(&tools.state, tally, first);
+            }
             line += 1;
         }
         let mut heap = shard.heap.lock();
@@ -183,6 +185,14 @@ impl Pass {
             );
         }
     }
+}
+
+/// Whether some slot of a line holds a committed word. Most lines of most indexes hold none, and are passed quickly.
+fn leads_somewhere(shard: &Shard, first: SlotIndex) -> bool {
+    let mut line = [0; SLOTS_PER_LINE * 8];
+    shard.region.read(first.offset(), &mut line).expect("the index lies in the region");
+    let (words, _) = line.as_chunks::<8>();
+    words.iter().any(|word| SlotWord::from_bits(u64::from_le_bytes(*word)).state() == SlotState::Committed)
 }
 
 #[cfg(test)]

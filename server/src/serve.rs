@@ -21,6 +21,9 @@ use tokio::time::Instant;
 /// quarantine anybody would choose for a table that is nearly full.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Requests after which a connection lets the others of its thread go first, though there may be more.
+const FAIR_SHARE: u32 = 64;
+
 /// How long a fence waits for the end of the session it is for.
 const FENCE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -35,11 +38,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, _place: Place) {
     let Some(session) = handshake::open(state, &mut connection).await else { return };
     let Err(end) = converse(&worker, &session, &mut connection).await;
     part(&worker, &session, &mut connection, end).await;
-    tracing::info!(session = session.id, "session ended");
-    if session.via == Via::Shm && !state.stop.has_begun() {
-        state.sweeper.clear_away(session);
-    } else {
-        state.sessions.forget(session.id);
+    if !state.stop.has_begun() {
+        state.end_session(session);
     }
 }
 
@@ -50,10 +50,15 @@ async fn converse(
     connection: &mut Connection,
 ) -> Result<Infallible, End> {
     let mut waiting_since = None;
+    let mut answered = 0;
     loop {
         let Some(frame) = connection.inbox.frame()? else {
             connection.flush().await?;
             worker.worked();
+            if answered >= FAIR_SHARE {
+                answered = 0;
+                tokio::task::yield_now().await;
+            }
             next_bytes(worker, session, connection).await?;
             continue;
         };
@@ -83,6 +88,7 @@ async fn converse(
             Outcome::Garbage(message) => return Err(End::Garbage(id, message)),
         }
         connection.inbox.advance(len);
+        answered += 1;
         if connection.outbox.len() >= OUTBOX_MAX {
             connection.flush().await?;
         }

@@ -1,13 +1,12 @@
 //! One shard: its memory, and the books on who may write which block.
 
-use crate::config::HugePages;
 use crossbeam_epoch::LocalHandle;
 use farside_hashtable::heap::{Heap, LeaseError};
 use farside_hashtable::plan::Table;
 use farside_protocol::{Class, Life, Superblock, superblock};
 use farside_transport::Region;
 use farside_transport::clock::coarse_ns;
-use farside_transport::region::{self, CreateError};
+use farside_transport::region::{CreateError, HugePages};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -28,11 +27,6 @@ pub(crate) struct Shard {
 impl Shard {
     /// Takes the memory of a shard and writes its superblock.
     pub(crate) fn create(superblock: Superblock, huge_pages: HugePages) -> Result<Self, CreateError> {
-        let huge_pages = match huge_pages {
-            HugePages::Auto => region::HugePages::Try,
-            HugePages::On => region::HugePages::Require,
-            HugePages::Off => region::HugePages::Never,
-        };
         let name = format!("farside-{}", superblock.shard);
         let region = Region::create(&name, superblock.geometry.region_len(), huge_pages)?;
         let mut bytes = [0; superblock::LEN.next_multiple_of(8)];

@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
 use crate::fault::Faults;
-use crate::session::Sessions;
+use crate::session::{Session, Sessions, Via};
 use crate::shard::Shard;
 use crate::stats::{Counters, Threads};
 use crate::sweep::{SweepCounts, Sweeper};
@@ -109,6 +109,16 @@ impl Connections {
 }
 
 impl State {
+    /// Ends a session whose connection has ended, which is the fence of one that shared memory.
+    pub(crate) fn end_session(&self, session: Arc<Session>) {
+        tracing::debug!(session = session.id, "session ended");
+        match session.via {
+            Via::Shm => self.sweeper.clear_away(session),
+            // Its requests ran on this side, to their ends.
+            Via::Tcp | Via::Unix => self.sessions.forget(session.id),
+        }
+    }
+
     /// This server's memory as a fabric for plans that run in it.
     pub(crate) fn fabric(&self) -> Shm {
         Shm::new(self.shards.iter().map(|shard| shard.region.clone()), Denied::default())

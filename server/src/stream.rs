@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A socket before it belongs to a thread's event loop.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) enum Accepted {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
@@ -22,13 +22,13 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: Socket) -> io::Result<Self> {
+    pub(crate) fn new(socket: Accepted) -> io::Result<Self> {
         match socket {
-            Socket::Tcp(socket) => {
+            Accepted::Tcp(socket) => {
                 socket.set_nodelay(true)?;
                 TcpStream::from_std(socket).map(Self::Tcp)
             }
-            Socket::Unix(socket) => UnixStream::from_std(socket).map(Self::Unix),
+            Accepted::Unix(socket) => UnixStream::from_std(socket).map(Self::Unix),
         }
     }
 

@@ -219,7 +219,8 @@ impl Sweep {
 
     fn clear_away(&mut self, now: Instant) {
         for remains in mem::take(&mut self.remains) {
-            let left = if remains.due <= now { remains.clear_away(&mut self.tools) } else { Some(remains) };
+            let is_due = remains.due <= now && !self.tools.state.stop.has_begun();
+            let left = if is_due { remains.clear_away(&mut self.tools) } else { Some(remains) };
             self.remains.extend(left);
         }
     }

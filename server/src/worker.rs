@@ -5,7 +5,7 @@ use crate::serve::serve;
 use crate::session::Via;
 use crate::state::{Place, State};
 use crate::stats::{Kind, Status};
-use crate::stream::{Socket, Stream};
+use crate::stream::{Accepted, Stream};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ pub(crate) struct Worker {
 }
 
 /// A connection on its way to a worker.
-pub(crate) type Arrival = (Socket, Place);
+pub(crate) type Arrival = (Accepted, Place);
 
 impl Worker {
     /// Starts worker number `index`.

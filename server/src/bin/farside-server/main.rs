@@ -5,6 +5,7 @@ mod settings;
 
 use clap::Parser;
 use farside_server::{Running, Server, StartError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use settings::{Cli, LogFormat};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return complain(&error, FAILED),
     };
+    allow_connections(config.max_connections);
     let running = match Server::start(config) {
         Ok(running) => running,
         Err(error @ StartError::Config(_)) => return complain(&error, WRONG_USAGE),
@@ -57,6 +59,23 @@ fn log_to_stderr(format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+/// Raises this process's limit of descriptors as far as it may, for so many connections and what else there is.
+fn allow_connections(connections: usize) {
+    let needed = connections as u64 + 256;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let current = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
+    if raised.is_err() || current < needed {
+        tracing::warn!(
+            needed,
+            "this process may open fewer files than --max-connections asks for; raise `ulimit -n`"
+        );
     }
 }
 
