@@ -2,6 +2,9 @@
 //!
 //! One engine for each thread that serves connections. It holds buffers, a small stock of leased blocks and the
 //! duties of its operations, so that an operation allocates nothing and takes no lock unless its stock is empty.
+//!
+//! It keeps no hints. On memory of its own, what they spare of a pipelined request (0.1 us of 1.7 for a GET, nothing
+//! measurable for a PUT) is lost again when keys are inserted (0.8 us).
 
 use crate::shard::{SERVER_SESSION, Shard};
 use crate::state::State;

@@ -103,7 +103,11 @@ impl Drop for SocketFile {
 pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, SocketFile)>, ListenError> {
     let (path, folder) = match &config.socket {
         Socket::Off => return Ok(None),
-        Socket::At(path) => (path.clone(), None),
+        // Clients are told the path, and may have another working directory.
+        Socket::At(path) => {
+            let absolute = std::path::absolute(path);
+            (absolute.map_err(|source| ListenError::Unix { path: path.clone(), source })?, None)
+        }
         Socket::Usual => {
             let folder = usual_folder();
             own_folder(&folder)?;
