@@ -135,6 +135,8 @@ pub(super) enum End {
     OtherKey,
     /// To a record, named here, that did not verify: the slot moved on, or the record is damaged.
     Unsettled(Locator),
+    /// Nowhere within the quarantine: what was read is void, and says nothing about any record.
+    Overrun,
 }
 
 /// Follows the chain that starts at the slot and word of `forward`, leading `forward` past each superseded or dead
@@ -154,7 +156,7 @@ pub(super) async fn walk<I: Io>(
         // A walk that took longer than the quarantine is void anyway (T2); without this bound, words of blocks in
         // their next lives could lead it in a circle.
         if !table.is_fresh(io, since) {
-            break End::Unsettled(at);
+            break End::Overrun;
         }
         let Some(seen) = read_record(io, table, at).await? else { break End::Unsettled(at) };
         if !owner.owns(seen.key(io.incoming())) {

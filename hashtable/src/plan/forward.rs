@@ -147,7 +147,7 @@ pub(super) async fn settle<I: Io>(
         End::Current(_) if forward.is_idle() => return Ok(Help::Settled),
         End::Current(_) | End::Dead => {}
         End::OtherKey => return Ok(Help::Elsewhere),
-        End::Unsettled(_) => return Ok(Help::Again),
+        End::Unsettled(_) | End::Overrun => return Ok(Help::Again),
     }
     // A link obtained by READ may be torn; the record it leads to was verified in the walk, unless the forward
     // ends before the chain does: then that record is read for it.

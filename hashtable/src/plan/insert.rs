@@ -171,7 +171,7 @@ async fn check<I: Io>(
                 End::Current(_) if !mutation::is(Mutation::InsertBesideLive) => {
                     return Ok(Check::LiveElsewhere);
                 }
-                End::Unsettled(_) => return Ok(Check::ReadAgain),
+                End::Unsettled(_) | End::Overrun => return Ok(Check::ReadAgain),
                 End::Current(_) | End::Dead | End::OtherKey => {}
             }
         } else if word.is_tentative_for(fingerprint) && !mutation::is(Mutation::NoKill) {

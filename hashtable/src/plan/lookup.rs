@@ -140,6 +140,7 @@ async fn round<I: Io>(
                 suspect.note(word, locator);
                 return Ok(Round::Unsettled);
             }
+            End::Overrun => return Ok(Round::Unsettled),
         }
     }
     Ok(Round::Settled(Lookup::Absent { window, dead }))

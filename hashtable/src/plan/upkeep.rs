@@ -114,7 +114,7 @@ async fn tend_slot<I: Io>(
             false
         }
         End::Dead => false,
-        End::OtherKey => return Ok(Tended::Again),
+        End::OtherKey | End::Overrun => return Ok(Tended::Again),
         End::Unsettled(locator) => {
             suspect.note(word, locator);
             return Ok(Tended::Again);
@@ -211,7 +211,7 @@ async fn reach_once<I: Io>(
             if found {
                 return Ok(Some(Reach::Reachable));
             }
-            if let End::Unsettled(_) = end {
+            if let End::Unsettled(_) | End::Overrun = end {
                 return Ok(None);
             }
         }
