@@ -15,6 +15,7 @@
 //! | [`driver`] | runs a plan over a fabric |
 //! | [`region`] | a shard's memory; the one module with unsafe code |
 //! | [`shm`] | the fabric of clients on the server's host |
+//! | [`sim`] | a fabric in memory that misbehaves as its seed says |
 //! | [`channel`] | the two-sided path and the control messages |
 //! | [`fd_passing`] | descriptors over a Unix socket |
 //! | [`host`] | whether two processes run on one host |
@@ -35,6 +36,7 @@ pub mod host;
 pub mod region;
 pub mod selection;
 pub mod shm;
+pub mod sim;
 
 pub use address::Address;
 pub use capabilities::{AtomicScope, Capabilities, Denied};

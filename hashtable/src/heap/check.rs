@@ -6,10 +6,15 @@ use super::lease::is_leased;
 use super::usage::{Blocks, Usage};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farside_protocol::Class;
+use farside_protocol::{Class, Life};
 use farside_protocol::limits::LEASE_COUNT_MAX;
 
 impl Heap {
+    /// Whether `life` is out, leased or published: only then may anything in the index lead to its record.
+    pub fn is_out(&self, life: Life) -> bool {
+        matches!(self.chunks.current(life), Some((_, State::Leased { .. } | State::Published { .. })))
+    }
+
     /// Checks that the books agree with the state of each block. It visits all of them: this is for tests and
     /// debugging.
     ///
