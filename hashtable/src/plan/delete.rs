@@ -44,7 +44,7 @@ pub async fn delete<I: Io>(
     // An expired record must be answered with "absent", so a hint to one that can expire is not enough.
     let serves = |hint: &Hint| {
         let is_wanted = wanted.is_none_or(|version| version == Version::of(hint.life()));
-        table.admits(io, hint) && !hint.expires && is_wanted
+        table.admits(io.now(), hint) && !hint.expires && is_wanted
     };
     let hint = hint.filter(serves);
     if let Some(hint) = hint {

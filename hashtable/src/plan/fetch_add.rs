@@ -1,6 +1,6 @@
 //! fetch-add: a fresh read, then a conditional publication.
 
-use super::get::warm;
+use super::get::Warm;
 use super::insert::{Inserted, insert};
 use super::lookup::{Lookup, lookup};
 use super::put::{INSERT_ROUNDS, Publication, Target};
@@ -37,10 +37,14 @@ pub async fn fetch_add<I: Io>(
     let mut insertions = 0;
     loop {
         let (target, seen) = match hint.take() {
-            Some(hint) => match warm(io, table, op, hint).await {
-                Some((seen, hint)) => (Ok(Target::hinted(io, op, &hint)), Some(seen)),
-                None => continue,
-            },
+            Some(hint) => {
+                let Some(mut warm) = Warm::begin(io, table, hint) else { continue };
+                if io.run(&mut warm.chain).await.is_err() {
+                    continue;
+                }
+                let Some((seen, hint)) = warm.finish(io, table, op).await else { continue };
+                (Ok(Target::hinted(io, op, &hint)), Some(seen))
+            }
             None => match lookup(io, table, op).await? {
                 Lookup::Found(found) => (Ok(Target::found(&found)), Some(found.seen)),
                 Lookup::Absent { dead: Some(forward), .. } => {

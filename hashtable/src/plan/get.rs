@@ -5,7 +5,7 @@ use super::lookup::{Lookup, lookup};
 use super::{Failure, Op, Table};
 use crate::duties::Duties;
 use crate::hints::Hint;
-use crate::io::{Io, Lost};
+use crate::io::{Chain, Io, Step};
 use core::ops::Range;
 use farside_protocol::{Link, Locator, RecordView, SlotIndex, Version};
 
@@ -33,8 +33,11 @@ pub async fn get<I: Io>(
     hint: Option<Hint>,
     duties: Option<&mut Duties>,
 ) -> Result<Option<Got>, Failure> {
+    // The warm READ is run from here and judged without an await in between: the compiler keeps it in registers.
     if let Some(hint) = hint
-        && let Some((seen, hint)) = warm(io, table, op, hint).await
+        && let Some(mut warm) = Warm::begin(io, table, hint)
+        && io.run(&mut warm.chain).await.is_ok()
+        && let Some((seen, hint)) = warm.finish(io, table, op).await
     {
         return Ok(got(io, &seen, hint));
     }
@@ -80,52 +83,68 @@ fn got<I: Io>(io: &I, seen: &Seen, hint: Hint) -> Option<Got> {
     })
 }
 
-/// Reads the record that the hint names and, if it was superseded, its successor; no further. `None` sends the
-/// operation the cold way, also after a lost READ.
-#[inline]
-pub(super) async fn warm<I: Io>(io: &mut I, table: &Table, op: &Op<'_>, hint: Hint) -> Option<(Seen, Hint)> {
-    let since_ns = io.now();
-    if !table.admits(io, &hint) {
-        return None;
-    }
-    let seen = read_own(io, table, op, hint.locator, hint.len as usize).await.ok()??;
-    if seen.life() != hint.life() {
-        return None;
-    }
-    let (seen, mut hint) = match seen.link {
-        Link::End(_) => (seen, hint),
-        // Rule T7: the successor's block may be in another life if this hint is old.
-        Link::NextBlind(next) | Link::NextOther(next) if table.is_recent(io, hint.seen_ns) => {
-            let (_, len) = table.geometry.extent(next)?;
-            let seen = read_own(io, table, op, next, len).await.ok()??;
-            if !matches!(seen.link, Link::End(_)) {
-                return None;
-            }
-            (seen, hint_to(&seen, hint.slot, since_ns))
-        }
-        _ => return None,
-    };
-    // A hint in use is kept young, though not written again for each GET.
-    if since_ns.saturating_sub(hint.seen_ns) > table.quarantine_ns * 64 {
-        hint.seen_ns = since_ns;
-    }
-    // Linearized when the link was read as END; the rest belongs to it, since nothing read within the quarantine
-    // can have been written anew meanwhile (T1, T2).
-    table.is_fresh(io, since_ns).then_some((seen, hint))
+/// A READ of the record that a hint names.
+pub(super) struct Warm {
+    pub(super) chain: Chain,
+    hint: Hint,
+    len: usize,
+    since_ns: u64,
 }
 
-/// Reads `len` bytes of the record at `locator`; `None` unless it verifies and is `op`'s key's.
+impl Warm {
+    /// The READ, unless the hint is too old to be used.
+    #[inline]
+    pub(super) fn begin<I: Io>(io: &mut I, table: &Table, hint: Hint) -> Option<Self> {
+        let since_ns = io.now();
+        if !table.admits(since_ns, &hint) {
+            return None;
+        }
+        let (at, size) = table.geometry.extent(hint.locator)?;
+        let len = size.min(hint.len as usize);
+        io.reserve_incoming(len.next_multiple_of(8));
+        let mut chain = Chain::new();
+        chain.push(Step::read(at, len, 0));
+        Some(Self { chain, hint, len, since_ns })
+    }
+
+    /// What the READ brought, once it has completed: the current record, or the successor of the one that the hint
+    /// names; no further. `None` sends the operation the cold way.
+    #[inline]
+    pub(super) async fn finish<I: Io>(&self, io: &mut I, table: &Table, op: &Op<'_>) -> Option<(Seen, Hint)> {
+        let seen = own_record(io, op, self.hint.locator, self.len)?;
+        if seen.life() != self.hint.life() {
+            return None;
+        }
+        let (seen, mut hint) = match seen.link {
+            Link::End(_) => (seen, self.hint),
+            // Rule T7: the successor's block may be in another life if this hint is old.
+            Link::NextBlind(next) | Link::NextOther(next) if table.is_recent(io, self.hint.seen_ns) => {
+                let seen = read_successor(io, table, op, next).await?;
+                (seen, hint_to(&seen, self.hint.slot, self.since_ns))
+            }
+            _ => return None,
+        };
+        // A hint in use is kept young, though not written again for each GET.
+        if self.since_ns.saturating_sub(hint.seen_ns) > table.quarantine_ns * 64 {
+            hint.seen_ns = self.since_ns;
+        }
+        // Linearized when the link was read as END; the rest belongs to it, since nothing read within the quarantine
+        // can have been written anew meanwhile (T1, T2).
+        table.is_fresh(io, self.since_ns).then_some((seen, hint))
+    }
+}
+
+/// The record at `next`, if it is the current one.
+#[cold]
+async fn read_successor<I: Io>(io: &mut I, table: &Table, op: &Op<'_>, next: Locator) -> Option<Seen> {
+    let (at, len) = table.geometry.extent(next)?;
+    read_bytes(io, at, len).await.ok()?;
+    own_record(io, op, next, len).filter(|seen| matches!(seen.link, Link::End(_)))
+}
+
+/// The record in the `len` bytes that were read, if it is the one at `locator` and `op`'s key's.
 #[inline]
-async fn read_own<I: Io>(
-    io: &mut I,
-    table: &Table,
-    op: &Op<'_>,
-    locator: Locator,
-    len: usize,
-) -> Result<Option<Seen>, Lost> {
-    let Some((at, size)) = table.geometry.extent(locator) else { return Ok(None) };
-    let len = len.min(size);
-    read_bytes(io, at, len).await?;
-    let Some(view) = RecordView::verify(&io.incoming()[..len], locator) else { return Ok(None) };
-    Ok(Owner::of(op).owns(view.key).then(|| Seen::of(&view, locator)))
+fn own_record<I: Io>(io: &I, op: &Op<'_>, locator: Locator, len: usize) -> Option<Seen> {
+    let view = RecordView::verify(io.incoming().get(..len)?, locator)?;
+    Owner::of(op).owns(view.key).then(|| Seen::of(&view, locator))
 }

@@ -70,8 +70,8 @@ impl Table {
     /// Rule T7: whether `hint` may be used at all. Past that its record's place may lie inside a value of another
     /// size class, whose bytes may read as anything.
     #[inline]
-    fn admits<I: Io>(&self, io: &I, hint: &Hint) -> bool {
-        io.now().saturating_sub(hint.seen_ns) <= self.quarantine_ns * HINT_QUARANTINES
+    fn admits(&self, now_ns: u64, hint: &Hint) -> bool {
+        now_ns.saturating_sub(hint.seen_ns) <= self.quarantine_ns * HINT_QUARANTINES
     }
 }
 

@@ -55,7 +55,7 @@ pub async fn put<I: Io>(
 ) -> Result<Put, Failure> {
     let mut publication = Publication::new(io, op, record, lease);
     let link = publication.link(condition);
-    if let Some(hint) = hint.filter(|hint| table.admits(io, hint) && serves(condition, hint)) {
+    if let Some(hint) = hint.filter(|hint| table.admits(io.now(), hint) && serves(condition, hint)) {
         match publication.replace(io, table, &Target::hinted(io, op, &hint), link, duties).await? {
             Superseded::Won => return Ok(publication.stored(io, hint.slot)),
             // The hint was old. What the CAS returned is not verified, so nothing may be concluded from it.
