@@ -383,3 +383,6 @@ impl From<Shortage> for Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,12 @@ impl Worker {
                     },
                     None => break,
                 },
-                Some(served) = connections.join_next() => served.expect("serving a connection does not panic"),
+                Some(served) = connections.join_next() => {
+                    if let Err(error) = served {
+                        // Its blocks stay leased: its process may live, and nobody saw its connection end.
+                        tracing::error!(%error, "serving a connection failed, which is a defect of the server");
+                    }
+                }
             }
         }
         let ended = timeout(STOP_PATIENCE, async { while connections.join_next().await.is_some() {} }).await;
