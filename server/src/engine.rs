@@ -40,6 +40,7 @@ const FORWARDS: usize = 64;
 const RETRY_MIN: Duration = Duration::from_millis(1);
 
 /// How an operation ended for its client.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     /// Its answer is in the outbox.
     Done(Status),

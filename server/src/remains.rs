@@ -79,3 +79,6 @@ fn resolve(tools: &mut Tools, shard: usize, orphan: Orphan) -> Option<Reach> {
     owner.heap.lock().resolve(orphan.life, finding, fine_ns());
     Some(reach)
 }
+
+#[cfg(test)]
+mod tests;
