@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::stream::{Accepted, Stream};
 use crate::worker::Arrival;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::PREFACE;
+use farside_protocol::wire::{PARTING, PREFACE};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -115,5 +115,5 @@ async fn refuse(state: Arc<State>, socket: Accepted, _permit: OwnedSemaphorePerm
         "the server has {} connections already, its most (--max-connections)",
         state.connections.max()
     );
-    connection.close(0, ErrorKind::Refused, &message, false).await;
+    connection.close(PARTING, ErrorKind::Refused, &message, false).await;
 }

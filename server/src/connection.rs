@@ -3,7 +3,7 @@
 use crate::inbox::Inbox;
 use crate::stream::Stream;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{DecodeError, Response};
+use farside_protocol::wire::{DecodeError, PARTING, Response};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl From<io::Error> for End {
 
 impl From<DecodeError> for End {
     fn from(error: DecodeError) -> Self {
-        Self::Garbage(0, error.to_string())
+        Self::Garbage(PARTING, error.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::state::State;
 use farside_hashtable::heap::SessionError;
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::{
-    Hello, PREFACE, Peer, Request, Response, Rights, VERSION, Welcome, judge_preface,
+    Hello, PARTING, PREFACE, Peer, Request, Response, Rights, VERSION, Welcome, judge_preface,
 };
 use farside_transport::fd_passing;
 use std::io;
@@ -52,7 +52,7 @@ struct Guest {
 /// Opens the session of a new connection. `None`: there is none, and the connection has been dealt with.
 pub(crate) async fn open(state: &Arc<State>, connection: &mut Connection) -> Option<Arc<Session>> {
     let introduced = timeout(PATIENCE, introduce(state, connection)).await.unwrap_or_else(|_| {
-        Err(Refusal::Told(0, ErrorKind::Deadline, format!("no Hello came within {PATIENCE:?}")))
+        Err(Refusal::Told(PARTING, ErrorKind::Deadline, format!("no Hello came within {PATIENCE:?}")))
     });
     let admitted = match introduced {
         Ok(guest) => admit(state, connection, &guest).await,
@@ -105,7 +105,7 @@ async fn introduce(state: &State, connection: &mut Connection) -> Result<Guest, 
                 "the client speaks version {theirs} of the protocol, this server version {VERSION}: use builds of one \
                  version"
             );
-            return Err(Refusal::Told(0, ErrorKind::Incompatible, message));
+            return Err(Refusal::Told(PARTING, ErrorKind::Incompatible, message));
         }
         Peer::Foreign => return Err(Refusal::Foreign),
     }

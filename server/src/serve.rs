@@ -11,7 +11,7 @@ use crate::stats::{self, Kind, Status};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{Request, Response};
+use farside_protocol::wire::{PARTING, Request, Response};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
@@ -144,7 +144,9 @@ async fn part(worker: &Worker, session: &Session, connection: &mut Connection, e
         End::Closed => {}
         End::Io(error) => tracing::debug!(session = id, %error, "connection lost"),
         End::Stopping => {
-            // What was asked is answered; the client sees the end of the connection after that.
+            // What was asked is answered before it.
+            let message = "the server is shutting down";
+            Response::Error { kind: ErrorKind::Unavailable, message }.encode(PARTING, &mut connection.outbox);
             let _ = connection.flush().await;
         }
         End::Silent => {
@@ -154,7 +156,7 @@ async fn part(worker: &Worker, session: &Session, connection: &mut Connection, e
                 "session is silent for longer than its lease, and is ended"
             );
             let message = "the session was silent for longer than its lease: connect again";
-            connection.close(0, ErrorKind::Unavailable, message, shares_memory).await;
+            connection.close(PARTING, ErrorKind::Unavailable, message, shares_memory).await;
         }
         End::Garbage(request, message) => {
             log_fault!(

@@ -38,6 +38,9 @@ pub const HEADER_LEN: usize = 16;
 /// Longest body of a frame: the largest value with the longest key, and the fields beside them.
 pub const BODY_LEN_MAX: usize = VALUE_LEN_MAX + KEY_LEN_MAX + 256;
 
+/// The id of an error that answers no request: it says why the server ends the connection, and is its last frame.
+pub const PARTING: u64 = u64::MAX;
+
 /// Longest token, bytes.
 pub const TOKEN_LEN_MAX: usize = 256;
 

@@ -177,7 +177,9 @@ fn dies_at_any_step(last: Last) {
         engine.fetch_add(Key::new(b"other").unwrap(), 1, 1, &mut out);
         match last {
             Last::Update | Last::Delete => {}
-            Last::Insert | Last::FetchAdd => drop(engine.delete(key(), Condition::Always, 1, &mut out)),
+            Last::Insert | Last::FetchAdd => {
+                engine.delete(key(), Condition::Always, 1, &mut out);
+            }
         }
         engine.settle_all();
         let ended = die_after(&running, steps, last);

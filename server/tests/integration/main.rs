@@ -1,6 +1,7 @@
 //! The server as its clients meet it, in one binary. `process` runs the real `farside-server`.
 
 mod client;
+mod embedding;
 mod handshake;
 mod hostile;
 mod memory;

@@ -7,7 +7,7 @@ use super::handshake::{self, Memory};
 use super::shared::Shared;
 use super::{Options, clock};
 use bytes::BytesMut;
-use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN};
+use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN, PARTING, Response};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,8 +141,15 @@ async fn read(shared: &Shared, stream: &Stream) -> String {
             Ok(missing) => missing,
             Err(error) => return format!("it sent nonsense: {error}"),
         };
+        let parting = answers.pop_if(|(id, _)| *id == PARTING);
         if let Err(id) = shared.answered(&mut answers) {
             return format!("it answered a request {id} that was never made");
+        }
+        if let Some((_, word)) = parting {
+            return match word.response() {
+                Ok(Response::Error { message, .. }) => format!("the server ended it: {message}"),
+                _ => "the server ended it with a message that is none".into(),
+            };
         }
         // Room for all that is missing of a long answer, which then arrives in one piece.
         buffer.reserve(missing.max(BUFFER_LEN / 4));

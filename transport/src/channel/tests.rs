@@ -2,7 +2,7 @@ pub(crate) mod peer;
 
 use super::*;
 use farside_protocol::limits::VALUE_LEN_MAX;
-use farside_protocol::wire::{Condition, Response};
+use farside_protocol::wire::{Condition, PARTING, Response};
 use farside_protocol::{ErrorKind, Key};
 use peer::{accept, listen, welcome};
 use std::io::{Read, Write};
@@ -134,6 +134,24 @@ fn an_error_answered_is_the_calls_error() {
     let failure = wait_for(|| channel.take_post_failure());
     assert_eq!((failure.0, failure.1.kind()), (1, ErrorKind::Full));
     assert_eq!(channel.take_post_failure(), None);
+}
+
+#[test]
+fn a_server_that_ends_the_connection_is_quoted() {
+    let (address, _server) = listen(|listener| {
+        let mut peer = accept(listener);
+        peer.open(welcome());
+        let (first, ..) = peer.hear().unwrap();
+        peer.hear().unwrap();
+        peer.say(first, &count(1));
+        peer.say(PARTING, &Response::Error { kind: ErrorKind::Unavailable, message: "silent for too long" });
+        peer.hear()
+    });
+    let channel = open(&address);
+    let (first, second) = (channel.call(&get(), patient()), channel.call(&get(), patient()));
+    assert_eq!(counter(&block_on(first).unwrap()), 1);
+    let error = block_on(second).unwrap_err();
+    assert!(error.to_string().contains("the server ended it: silent for too long"), "{error}");
 }
 
 fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
