@@ -5,13 +5,16 @@
 //!            state | fp (12)  | class (6)| tag (10) | block (64 B granule of the region)
 //!                    `---------------- Locator: the 62 low bits ----------------'
 //! Link       63 62 | 61 .. 0
-//!            01 END        | lease count: the record is its key's current one, in this life of its block
+//!            01 END        | lease count, its six low bits on top: the record is its key's current one, in this
+//!                            life of its block
 //!            10 NEXT_BLIND | locator of the successor, written by a blind PUT
 //!            11 NEXT_OTHER | locator of the successor, written by anything else
 //!            00 DEAD       | why: 1 blind delete, 2 conditional delete, 3 expiry
 //! ```
 //! A link's state lies in its highest byte, so a READ that joins bytes of two of a record's links reads as its
-//! END only if that highest byte was still END's: then END was the state at that moment.
+//! END only if that highest byte was still END's: then END was the state at that moment. The six bits beside it tell
+//! one END from those of the block's next 63 lives, so neither do bytes of an old link joined with the END of the
+//! record that is being written over it read as the old record's END.
 
 use crate::class::Class;
 use crate::limits::{GRANULE, LEASE_COUNT_MAX, TAG_PERIOD};
@@ -23,6 +26,10 @@ const CLASS_BITS: u32 = 6;
 const FINGERPRINT_BITS: u32 = 12;
 const STATE_SHIFT: u32 = 62;
 const BODY: u64 = (1 << STATE_SHIFT) - 1;
+
+/// Bits of an END's count that lie in its highest byte, below the state.
+const END_TOP_BITS: u32 = 6;
+const END_TOP_SHIFT: u32 = STATE_SHIFT - END_TOP_BITS;
 
 const TAG_SHIFT: u32 = BLOCK_BITS;
 const CLASS_SHIFT: u32 = TAG_SHIFT + TAG_BITS;
@@ -246,7 +253,11 @@ impl Link {
     /// The raw word.
     pub const fn to_bits(self) -> u64 {
         match self {
-            Self::End(count) => 1 << STATE_SHIFT | count & BODY,
+            Self::End(count) => {
+                1 << STATE_SHIFT
+                    | (count & mask(END_TOP_BITS)) << END_TOP_SHIFT
+                    | (count & BODY) >> END_TOP_BITS
+            }
             Self::NextBlind(next) => 2 << STATE_SHIFT | next.0,
             Self::NextOther(next) => 3 << STATE_SHIFT | next.0,
             Self::Dead(Death::Blind) => 1,
@@ -259,7 +270,7 @@ impl Link {
     pub const fn from_bits(bits: u64) -> Option<Self> {
         let body = bits & BODY;
         Some(match bits >> STATE_SHIFT {
-            1 => Self::End(body),
+            1 => Self::End((body & mask(END_TOP_SHIFT)) << END_TOP_BITS | body >> END_TOP_SHIFT),
             2 => Self::NextBlind(Locator(body)),
             3 => Self::NextOther(Locator(body)),
             _ => Self::Dead(match body {
@@ -318,7 +329,7 @@ mod tests {
             }
         }
 
-        /// The promise in the module's head: whatever bytes a torn READ joins.
+        /// The promise in the module's head: whatever bytes of two links of a record a torn READ joins.
         #[test]
         fn a_byte_mixture_reads_as_end_only_with_ends_highest_byte(
             count in 1..=LEASE_COUNT_MAX, other: u64, from_other in 1u8..=255,
@@ -329,6 +340,20 @@ mod tests {
             let mixed: [u8; 8] = core::array::from_fn(|i| if from_other >> i & 1 == 1 { b[i] } else { a[i] });
             if Link::from_bits(u64::from_le_bytes(mixed)) == Some(end) {
                 prop_assert_eq!(from_other >> 7, 0);
+            }
+        }
+
+        /// The other one: the next life's END is written over an old link while that is read.
+        #[test]
+        fn no_byte_mixture_of_an_old_link_and_a_later_end_reads_as_the_old_end(
+            count in 1..LEASE_COUNT_MAX - 64, later in 1..64u64, next: u64, death in 0..3usize, from_old: u8,
+        ) {
+            let death = [Death::Blind, Death::Conditional, Death::Expired][death];
+            let new = Link::End(count + later).to_bits().to_le_bytes();
+            for old in [Link::NextOther(Locator::from_bits(next)), Link::Dead(death)] {
+                let old = old.to_bits().to_le_bytes();
+                let mixed = core::array::from_fn(|i| if from_old >> i & 1 == 1 { old[i] } else { new[i] });
+                prop_assert_ne!(Link::from_bits(u64::from_le_bytes(mixed)), Some(Link::End(count)));
             }
         }
     }
