@@ -126,7 +126,7 @@ impl Exchange {
         let done_before = stats.done;
         for answer in answers {
             match answer {
-                Answer::Done(_) => stats.done += 1,
+                Answer::Done => stats.done += 1,
                 Answer::NotFound => stats.not_found += 1,
                 Answer::Failed(kind) => stats.failed[*kind as usize] += 1,
             }
@@ -169,7 +169,7 @@ mod tests {
 
     fn insert(worker: &mut Exchange, end: u64) {
         worker.roll(end);
-        worker.note(Operation::Insert, 10, 5, Counts::default(), &[Answer::Done(1)]);
+        worker.note(Operation::Insert, 10, 5, Counts::default(), &[Answer::Done]);
         worker.note_ended(1, 0);
     }
 
@@ -212,8 +212,8 @@ mod tests {
     fn latencies_are_of_successes_only() {
         let (mut worker, ..) = pair();
         let failed = Answer::Failed(ErrorKind::Full);
-        worker.note(Operation::Insert, 10, 5, Counts::default(), &[Answer::Done(1), Answer::Done(1)]);
-        worker.note(Operation::Insert, 99, 5, Counts::default(), &[Answer::Done(1), failed]);
+        worker.note(Operation::Insert, 10, 5, Counts::default(), &[Answer::Done, Answer::Done]);
+        worker.note(Operation::Insert, 99, 5, Counts::default(), &[Answer::Done, failed]);
         worker.note(Operation::Insert, 99, 5, Counts::default(), &[Answer::NotFound]);
         let stats = worker.current.get(Operation::Insert).expect("the load inserts");
         assert_eq!((stats.done, stats.not_found, stats.failures()), (3, 1, 1));

@@ -15,7 +15,7 @@ pub struct Request {
     pub keys: Vec<Vec<u8>>,
     /// Values to write.
     pub written: Vec<Vec<u8>>,
-    /// Values read, each at the front of its buffer.
+    /// Values read.
     pub read: Vec<Vec<u8>>,
     /// How each read ended.
     pub read_answers: Vec<Answer>,
@@ -29,7 +29,8 @@ impl Request {
     /// For up to `batch` operations.
     #[must_use]
     pub fn new(batch: usize, keys: &KeyFormat, values: &ValueFormat) -> Self {
-        let buffers = |len: usize| vec![vec![0; len]; batch];
+        // Not `vec![Vec::with_capacity(len); batch]`: clones have no spare room.
+        let buffers = |len: usize| (0..batch).map(|_| Vec::with_capacity(len)).collect();
         let answers = || vec![Answer::NotFound; batch];
         Self {
             indexes: Vec::with_capacity(batch),
@@ -80,7 +81,7 @@ impl Request {
         for ((whole, read), write) in
             self.whole_answers.iter_mut().zip(&self.read_answers).zip(&self.write_answers)
         {
-            *whole = if matches!(read, Answer::Done(_)) { *write } else { *read };
+            *whole = if *read == Answer::Done { *write } else { *read };
         }
     }
 }

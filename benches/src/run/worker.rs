@@ -295,7 +295,7 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
     fn check(&mut self, item: usize) -> Result<(), Mismatch> {
         let Some(verifier) = &mut self.verifier else { return Ok(()) };
         match self.request.read_answers[item] {
-            Answer::Done(len) => verifier.check(self.request.records[item], &self.request.read[item][..len]),
+            Answer::Done => verifier.check(self.request.records[item], &self.request.read[item]),
             Answer::NotFound => Err(Mismatch::Absent),
             Answer::Failed(_) => Ok(()),
         }
@@ -303,7 +303,7 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
 
     fn conclude_write(&mut self, operation: Operation, item: usize) -> bool {
         let answer = self.request.write_answers[item];
-        let done = matches!(answer, Answer::Done(_));
+        let done = answer == Answer::Done;
         if done && let Some(verifier) = &mut self.verifier {
             verifier.wrote(self.request.records[item], self.writes);
         }
@@ -320,7 +320,10 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
 
     fn conclude_failure(&mut self, operation: Operation, item: usize, answer: Answer) -> bool {
         let Answer::Failed(kind) = answer else { return false };
-        self.remember_problem(operation, item, &kind);
+        if self.problem.is_none() {
+            let what = self.session.last_failure().unwrap_or_else(|| kind.to_string());
+            self.remember_problem(operation, item, &what);
+        }
         true
     }
 
