@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use farside::{Require, TransportChoice};
 
 use crate::report::output::Files;
 
@@ -35,60 +37,122 @@ pub enum Command {
 /// Flags of a load and a run.
 #[derive(Debug, Args)]
 pub struct Options {
+    /// What to do to the store.
+    #[command(flatten)]
+    pub workload: WorkloadFlags,
+    /// How to drive it.
+    #[command(flatten)]
+    pub driving: DrivingFlags,
+    /// Which store.
+    #[command(flatten)]
+    pub store: StoreFlags,
+    /// Where reports go.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// What to do to the store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+pub struct WorkloadFlags {
     /// YCSB's workload: a, b, c, d, e or f [default: a, if there is no -P].
-    #[arg(long, short, value_name = "NAME", help_heading = "Workload")]
-    pub workload: Option<String>,
+    #[arg(short = 'w', long = "workload", value_name = "NAME")]
+    pub name: Option<String>,
     /// Workload file with YCSB's properties; a later one overrides an earlier.
-    #[arg(short = 'P', value_name = "FILE", help_heading = "Workload")]
+    #[arg(short = 'P', value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// One of YCSB's properties; overrides those in files.
-    #[arg(short = 'p', value_name = "NAME=VALUE", help_heading = "Workload")]
+    #[arg(short = 'p', value_name = "NAME=VALUE")]
     pub properties: Vec<String>,
     /// Check every byte of every value read, and that none is older than what its thread has seen.
-    #[arg(long, help_heading = "Workload")]
+    #[arg(long)]
     pub verify: bool,
     /// Seed of all random streams: the same seed asks for the same records in the same order.
-    #[arg(long, default_value_t = 42, value_name = "N", help_heading = "Workload")]
+    #[arg(long, default_value_t = 42, value_name = "N")]
     pub seed: u64,
+}
 
+/// How to drive the store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Driving")]
+pub struct DrivingFlags {
     /// Threads in this process [default: 1; without a command, one per core up to 4].
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024), help_heading = "Driving")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1024))]
     pub threads: Option<u64>,
     /// Operations a second to aim at, all threads together: an open loop, which also reports response times from the
     /// intended start. Without it, each thread starts an operation when its last has ended.
-    #[arg(long, value_name = "OPS/S", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Driving")]
+    #[arg(long, value_name = "OPS/S", value_parser = value_parser!(u64).range(1..))]
     pub target: Option<u64>,
     /// How long to run, such as 10s or 2m; replaces the operation count of a named workload.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Driving")]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
     /// How long to run before measuring.
-    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = humantime::parse_duration, help_heading = "Driving")]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     pub warmup: Duration,
     /// Operations in one request, by the store's batched calls; latencies are then those of whole batches.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = "Driving")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=4096))]
     pub batch: u64,
     /// Which of the processes that share the run this one is, from 0.
-    #[arg(long, default_value_t = 0, value_name = "I", requires = "client_count", help_heading = "Driving")]
+    #[arg(long, value_name = "I", default_value_t = 0, requires = "client_count")]
     pub client_index: u64,
     /// How many processes share the run: each does its part of all counts and rates.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024), help_heading = "Driving")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=1024))]
     pub client_count: u64,
+}
 
+/// Which store, and the way to it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store")]
+pub struct StoreFlags {
     /// The store.
-    #[arg(long, value_enum, default_value_t = Db::Papaya, help_heading = "Store")]
+    #[arg(long, value_enum, default_value_t = Db::Farside)]
     pub db: Db,
+    /// Server: HOST, HOST:PORT or unix:/PATH [default: 127.0.0.1:7471; without a command, one in this process].
+    #[arg(short, long, env = "FARSIDE_SERVER", value_name = "ADDRESS")]
+    pub server: Option<String>,
+    /// Transport; a named one is used or the command fails, auto takes the best that works.
+    #[arg(
+        short,
+        long,
+        env = "FARSIDE_TRANSPORT",
+        value_name = "auto|shm|verbs|fabric|tcp",
+        default_value = "auto"
+    )]
+    pub transport: TransportChoice,
+    /// Fail unless the transport can do this (repeatable).
+    #[arg(long, value_name = "one-sided-reads|one-sided-updates")]
+    pub require: Vec<Require>,
+    /// File with the server's token.
+    #[arg(long, env = "FARSIDE_TOKEN_FILE", value_name = "PATH")]
+    pub token_file: Option<PathBuf>,
+    /// Longest time for each operation.
+    #[arg(long, env = "FARSIDE_DEADLINE", value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub deadline: Duration,
+    /// Memory of each thread for places of keys, 32 bytes each; a key whose place is known is read in one round trip.
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    pub hint_memory: ByteSize,
+    /// Memory of a server in this process [default: what the workload needs].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+}
 
-    /// Write an HDR interval log, one histogram for each second and kind of operation.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub hdr: Option<PathBuf>,
+/// Where reports go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputFlags {
     /// Forms of the report.
     #[command(flatten)]
-    pub output: Files,
+    pub files: Files,
+    /// Write an HDR interval log, one histogram for each second and kind of operation.
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
 }
 
 /// The stores that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Db {
+    /// Farside.
+    Farside,
     /// A concurrent map in this process: the reference, without any fabric.
     Papaya,
 }
@@ -101,7 +165,7 @@ pub struct Merge {
     pub reports: Vec<PathBuf>,
     /// Forms of the report.
     #[command(flatten)]
-    pub output: Files,
+    pub files: Files,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use crate::cli::{Cli, Command, Db, Merge, Options};
+use crate::cli::{Cli, Command, Db, Merge, Options, StoreFlags};
 use crate::measure::interval::Interval;
 use crate::measure::series::Row;
 use crate::plan::{Job, Plan};
@@ -21,6 +21,7 @@ use crate::run::phase::{Kind, Phase};
 use crate::run::{self, PhaseError};
 use crate::signals::Stop;
 use crate::target::Target;
+use crate::target::farside::Farside;
 use crate::target::papaya::Papaya;
 use crate::workload::error::WorkloadError;
 
@@ -36,9 +37,12 @@ pub enum JobError {
     /// Reports that do not make one.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// A run on a store that is born empty.
-    #[error("a store in this process starts empty; leave out the command to load and run it")]
-    Empty,
+    /// Store flags that do not go together.
+    #[error("{0}")]
+    Store(&'static str),
+    /// Farside cannot be reached, started, or used as asked.
+    #[error(transparent)]
+    Farside(#[from] farside::Error),
     /// A phase that could not begin.
     #[error(transparent)]
     Phase(#[from] PhaseError),
@@ -52,9 +56,10 @@ impl JobError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Workload(_) | Self::Output(_) | Self::Merge(_) | Self::Empty => 2,
+            Self::Workload(_) | Self::Output(_) | Self::Merge(_) | Self::Store(_) => 2,
             Self::Phase(PhaseError::Workload(_)) => 2,
-            Self::Phase(PhaseError::Session(_)) | Self::Io(_) => 1,
+            Self::Farside(error) if error.kind() == farside::ErrorKind::Invalid => 2,
+            Self::Farside(_) | Self::Phase(PhaseError::Session(_)) | Self::Io(_) => 1,
         }
     }
 }
@@ -75,14 +80,58 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
     if !plan.without_effect.is_empty() {
         eprintln!("note: these properties have no effect here: {}", plan.without_effect.join(", "));
     }
-    match options.db {
-        Db::Papaya if job == Job::Run => Err(JobError::Empty),
-        Db::Papaya => measure(&plan, &options, &Papaya::new()),
+    match options.store.db {
+        Db::Farside => measure(&plan, &options, &farside(&plan, &options.store)?),
+        Db::Papaya => {
+            check_papaya(job, &options.store)?;
+            measure(&plan, &options, &Papaya::new())
+        }
     }
 }
 
+/// The server that the flags name; without a command and without one, a server in this process.
+fn farside(plan: &Plan, flags: &StoreFlags) -> Result<Farside, JobError> {
+    let mut client = farside::Client::builder()
+        .transport(flags.transport)
+        .deadline(flags.deadline)
+        .hint_memory(usize::try_from(flags.hint_memory.as_u64()).unwrap_or(usize::MAX))
+        .name("farside-bench");
+    for &requirement in &flags.require {
+        client = client.require(requirement);
+    }
+    if let Some(path) = &flags.token_file {
+        client = client.token_file(path);
+    }
+    match (&flags.server, flags.memory) {
+        (None, memory) if plan.job == Job::Default => {
+            let memory = memory.map_or_else(|| plan.table_memory(), |memory| memory.as_u64());
+            Ok(Farside::embed(memory, client)?)
+        }
+        (_, Some(_)) => {
+            Err(JobError::Store("--memory is for a server in this process; this job uses another"))
+        }
+        (server, None) => {
+            let address = server.as_deref().unwrap_or(farside::DEFAULT_ADDRESS);
+            Ok(Farside::connect(client.address(address))?)
+        }
+    }
+}
+
+fn check_papaya(job: Job, flags: &StoreFlags) -> Result<(), JobError> {
+    if job != Job::Default {
+        return Err(JobError::Store(
+            "papaya starts empty in this process; leave out the command to load and run it",
+        ));
+    }
+    let asked = flags.server.is_some() || flags.memory.is_some() || flags.token_file.is_some();
+    if asked || !flags.require.is_empty() {
+        return Err(JobError::Store("--server, --memory, --require and --token-file are for --db farside"));
+    }
+    Ok(())
+}
+
 fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
-    let outputs = Outputs::open(&files.output)?;
+    let outputs = Outputs::open(&files.files)?;
     let reports = files.reports.iter().map(|path| merge::read(path)).collect::<Result<_, _>>()?;
     let (report, notes) = merge::merge(reports)?;
     for note in notes {
@@ -95,8 +144,8 @@ fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
 /// Runs the phases of `plan` against `target`, and reports.
 fn measure<T: Target>(plan: &Plan, options: &Options, target: &T) -> Result<ExitCode, JobError> {
     let stop = Stop::on_signals()?;
-    let outputs = Outputs::open(&options.output)?;
-    let hdr = options.hdr.as_deref().map(|path| output::create("--hdr", path)).transpose()?;
+    let outputs = Outputs::open(&options.output.files)?;
+    let hdr = options.output.hdr.as_deref().map(|path| output::create("--hdr", path)).transpose()?;
     let mut hdr = hdr.map(|file| HdrLog::begin(BufWriter::new(file), SystemTime::now())).transpose()?;
     let clock = MonotonicClock::start();
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cli::Options;
 use crate::run::phase::Client;
 use crate::workload::error::WorkloadError;
+use crate::workload::mix::Operation;
 use crate::workload::properties::{Origin, Properties};
 use crate::workload::value::MIN_CHECKED;
 use crate::workload::{self, Workload};
@@ -69,6 +70,22 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Bytes that a table of this workload needs, generously: blocks come in size classes, retired ones rest for a
+    /// while, and the index takes its part.
+    #[must_use]
+    pub fn table_memory(&self) -> u64 {
+        const LEAST: u64 = 64 << 20;
+        const PER_RECORD: u64 = 64;
+        let record = (self.workload.values.max_len() + self.workload.keys.max_len()) as u64 + PER_RECORD;
+        let appended = match self.workload.mix.share(Operation::Insert) {
+            0.0 => 0,
+            // Without a count nobody knows how many; as many as were loaded is a long run.
+            _ => self.workload.expected_inserts().unwrap_or(self.workload.records),
+        };
+        let bytes = self.workload.records.saturating_add(appended).saturating_mul(2 * record);
+        bytes.max(LEAST).next_multiple_of(1 << 20)
+    }
+
     /// What `job` means with these options.
     ///
     /// # Errors
@@ -76,21 +93,21 @@ impl Plan {
     pub fn new(job: Job, options: &Options) -> Result<Self, WorkloadError> {
         let (name, properties) = properties(job, options)?;
         let mut workload = Workload::from_properties(&properties)?;
-        workload.verify |= options.verify;
+        workload.verify |= options.workload.verify;
         if workload.verify && workload.values.min_len() < MIN_CHECKED {
             return Err(contradiction(format!(
                 "--verify needs values of at least {MIN_CHECKED} bytes, to tell one write from another; raise \
                  fieldcount or fieldlength"
             )));
         }
-        let client = Client { index: options.client_index, count: options.client_count };
+        let client = Client { index: options.driving.client_index, count: options.driving.client_count };
         if client.index >= client.count {
             return Err(contradiction(format!(
                 "--client-index {} is none of the {} processes of --client-count; they count from 0",
                 client.index, client.count
             )));
         }
-        let threads = agreed("--threads", options.threads, "threadcount", workload.threads)?;
+        let threads = agreed("--threads", options.driving.threads, "threadcount", workload.threads)?;
         if threads.is_some_and(|threads| threads > 1024) {
             return Err(contradiction(
                 "threadcount is at most 1024; use several processes (--client-count)".into(),
@@ -111,11 +128,11 @@ impl Plan {
             name,
             client,
             threads,
-            batch: options.batch as usize,
-            target: agreed("--target", options.target, "target", workload.target)?,
-            warm_up: options.warmup,
+            batch: options.driving.batch as usize,
+            target: agreed("--target", options.driving.target, "target", workload.target)?,
+            warm_up: options.driving.warmup,
             duration,
-            seed: options.seed,
+            seed: options.workload.seed,
             without_effect: properties.without_effect().into_iter().map(str::to_owned).collect(),
             workload,
         })
@@ -128,9 +145,9 @@ fn contradiction(message: String) -> WorkloadError {
 
 /// The layers of properties, the named workload first, and the workload's name.
 fn properties(job: Job, options: &Options) -> Result<(String, Properties), WorkloadError> {
-    let standard = match &options.workload {
+    let standard = match &options.workload.name {
         Some(name) => Some(name.as_str()),
-        None => options.files.is_empty().then_some("a"),
+        None => options.workload.files.is_empty().then_some("a"),
     };
     let mut names: Vec<String> = standard.iter().map(|&name| name.to_owned()).collect();
     let mut properties = standard.map(workload::standard).transpose()?.unwrap_or_default();
@@ -138,14 +155,14 @@ fn properties(job: Job, options: &Options) -> Result<(String, Properties), Workl
         properties.set("recordcount", DEFAULT_RECORDS, Origin::BuiltIn("the default job"));
     }
     // The thousand operations of YCSB's files are there to be changed; a time that was asked for changes them.
-    if job == Job::Default || options.duration.is_some() {
+    if job == Job::Default || options.driving.duration.is_some() {
         properties.remove("operationcount");
     }
-    for file in &options.files {
+    for file in &options.workload.files {
         properties.add_file(file)?;
         names.push(file.display().to_string());
     }
-    for assignment in &options.properties {
+    for assignment in &options.workload.properties {
         properties.add_assignment(assignment)?;
     }
     Ok((names.join(" and "), properties))
@@ -168,14 +185,14 @@ fn agreed(
 
 fn duration(job: Job, options: &Options, workload: &Workload) -> Result<Option<Duration>, WorkloadError> {
     if !job.runs() {
-        return match (options.duration, options.warmup.is_zero()) {
+        return match (options.driving.duration, options.driving.warmup.is_zero()) {
             (None, true) => Ok(workload.max_time),
             _ => Err(contradiction(
                 "a load ends when all records are there; --duration and --warmup are for runs".into(),
             )),
         };
     }
-    match (options.duration, workload.max_time) {
+    match (options.driving.duration, workload.max_time) {
         (Some(given), Some(set)) if given != set => Err(contradiction(format!(
             "--duration {} and maxexecutiontime={} contradict each other; keep one of them",
             humantime::format_duration(given),
@@ -215,6 +232,15 @@ mod tests {
         assert_eq!((plan.name.as_str(), plan.workload.records), ("a", 200_000));
         assert_eq!((plan.workload.operations, plan.duration), (None, Some(Duration::from_secs(10))));
         assert_eq!(plan.seed, 42);
+    }
+
+    #[test]
+    fn a_table_has_room_for_all_its_records() {
+        let memory = |flags| plan(Job::Default, flags).expect("a good plan").table_memory();
+        // 200,000 records of 1000 B, 24 B of key, and what a record costs.
+        assert_eq!(memory(""), 416 << 20);
+        assert_eq!(memory("-p recordcount=1"), 64 << 20);
+        assert!(memory("-w d") >= 2 * memory("-w a") - (1 << 20));
     }
 
     #[test]

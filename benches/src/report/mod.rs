@@ -262,9 +262,10 @@ impl Report {
             json["server_cpu_ns_per_one_sided_get"] = phase.server_cpu_per_one_sided_get().into();
             for (kind, json) in phase.kinds.iter().zip(elements(&mut json["kinds"])) {
                 let operations = kind.operations().max(1) as f64;
-                let each = kind.counts.named().map(|(name, total)| {
-                    (name.replace([' ', '-'], "_").to_lowercase(), (total as f64 / operations).into())
-                });
+                let each = kind
+                    .counts
+                    .named()
+                    .map(|(name, total)| (name.to_owned(), (total as f64 / operations).into()));
                 json["per_operation"] = serde_json::Value::Object(each.into_iter().collect());
             }
         }

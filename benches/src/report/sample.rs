@@ -83,6 +83,7 @@ pub(super) fn good() -> Report {
         cas: 10_000,
         bytes: 10_900_000,
         forwards: 10_000,
+        upkeep_round_trips: 10_150,
         ..Counts::default()
     };
     Report {

@@ -3,7 +3,6 @@
 use super::format::{Align, aligned, count, grouped, latency, per_operation};
 use super::{KindReport, PhaseReport, Report};
 use crate::measure::histogram::{Latencies, QUANTILES};
-use crate::target::Counts;
 use crate::workload::mix::Operation;
 
 /// The whole report.
@@ -105,9 +104,22 @@ fn latency_row(name: String, phase: &PhaseReport, kind: &KindReport, latencies: 
     row
 }
 
+/// Trips are round trips waited for; upkeep is those for bringing slots forward, off the operations' path.
 fn counts(report: &Report) -> String {
-    let mut rows = vec![vec!["per operation".to_owned()]];
-    rows[0].extend(Counts::default().named().map(|(name, _)| name.to_owned()));
+    let titles = [
+        "per operation",
+        "trips",
+        "READs",
+        "WRITEs",
+        "CAS",
+        "bytes",
+        "retries",
+        "2-sided",
+        "missed hints",
+        "forwards",
+        "upkeep",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for phase in &report.phases {
         for kind in &phase.kinds {
             let mut row = vec![format!("{} {}", phase.name, short(kind.operation))];
