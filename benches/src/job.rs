@@ -231,21 +231,17 @@ fn driver_facts(plan: &Plan, clock: &MonotonicClock) -> DriverFacts {
 struct Follower<'a> {
     progress: Progress,
     hdr: Option<&'a mut HdrLog<BufWriter<File>>>,
-    phase: &'static str,
+    phase: Kind,
     measured_from: SystemTime,
     failed: io::Result<()>,
 }
 
 impl<'a> Follower<'a> {
     fn new(phase: &Phase<'_>, hdr: Option<&'a mut HdrLog<BufWriter<File>>>) -> Self {
-        let name = match phase.kind {
-            Kind::Load => "load",
-            Kind::Run => "run",
-        };
         Self {
-            progress: Progress::new(name, phase.operations(), phase.duration),
+            progress: Progress::new(phase.kind, phase.operations(), phase.duration),
             hdr,
-            phase: name,
+            phase: phase.kind,
             measured_from: SystemTime::now() + phase.warm_up,
             failed: Ok(()),
         }

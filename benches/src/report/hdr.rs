@@ -13,6 +13,7 @@ use hdrhistogram::serialization::interval_log::{
 
 use crate::measure::histogram::Latencies;
 use crate::measure::interval::Interval;
+use crate::run::phase::Kind;
 
 /// Writes the log of one job to `writer`.
 pub struct HdrLog<W: Write> {
@@ -42,7 +43,7 @@ impl<W: Write> HdrLog<W> {
     ///
     /// # Errors
     /// If `writer` fails.
-    pub fn second(&mut self, phase: &str, from: SystemTime, interval: &Interval) -> io::Result<()> {
+    pub fn second(&mut self, phase: Kind, from: SystemTime, interval: &Interval) -> io::Result<()> {
         let offset = from.duration_since(self.started).unwrap_or_default();
         // The header is written already; this writer adds lines only.
         let mut log =
@@ -89,7 +90,7 @@ mod tests {
         let stats = interval.get_mut(Operation::Insert);
         stats.service.record(1000);
         stats.response.as_mut().expect("an open loop").record(2000);
-        log.second("load", started + Duration::from_secs(3), &interval).expect("memory takes all");
+        log.second(Kind::Load, started + Duration::from_secs(3), &interval).expect("memory takes all");
         drop(log);
 
         let mut seen = Vec::new();

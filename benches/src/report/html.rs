@@ -46,7 +46,7 @@ pub fn html(report: &Report) -> String {
         escape(&table(report))
     );
     for phase in &report.phases {
-        let name = escape(&phase.name);
+        let name = phase.name;
         let seconds = seconds(phase);
         section(&mut page, &format!("{name}: operations a second"), &throughput(phase), |lines| {
             chart(lines, &seconds, Scale::Linear, |value| count(value as u64))

@@ -110,8 +110,9 @@ pub fn merge(reports: Vec<Report>) -> Result<(Report, Vec<String>), MergeError> 
 }
 
 fn same_run(first: &Report, second: &Report) -> Result<(), MergeError> {
-    let names =
-        |report: &Report| -> Vec<String> { report.phases.iter().map(|phase| phase.name.clone()).collect() };
+    let names = |report: &Report| -> Vec<String> {
+        report.phases.iter().map(|phase| phase.name.to_string()).collect()
+    };
     let facts = |report: &Report| {
         let (store, driver) = (&report.store, &report.driver);
         [

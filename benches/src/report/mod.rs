@@ -98,8 +98,8 @@ pub struct DriverFacts {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// `load` or `run`.
-    pub name: String,
+    /// Load or run.
+    pub name: Kind,
     /// When measuring began, milliseconds since 1970.
     pub started_at_ms: u64,
     /// From there to the end of the last operation, nanoseconds.
@@ -155,10 +155,7 @@ impl PhaseReport {
         let seconds = elapsed.as_secs_f64();
         let operations = collected.total.operations;
         Self {
-            name: match phase.kind {
-                Kind::Load => "load".to_owned(),
-                Kind::Run => "run".to_owned(),
-            },
+            name: phase.kind,
             started_at_ms: started_at
                 .duration_since(SystemTime::UNIX_EPOCH)
                 .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),

@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::format::{count, latency};
 use crate::measure::series::Row;
+use crate::run::phase::Kind;
 
 /// A bar on standard error; silent where that is no terminal.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Progress {
 impl Progress {
     /// For a phase of so many operations, or of so much time; whichever is given first.
     #[must_use]
-    pub fn new(name: &'static str, operations: Option<u64>, duration: Option<Duration>) -> Self {
+    pub fn new(phase: Kind, operations: Option<u64>, duration: Option<Duration>) -> Self {
         let length = operations.or(duration.map(|time| time.as_secs()));
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
         let template = if length.is_some() {
@@ -28,8 +29,10 @@ impl Progress {
         };
         let style = ProgressStyle::with_template(template).expect("a template of this program");
         bar.set_style(style.progress_chars("=> "));
-        bar.set_prefix(name);
-        bar.enable_steady_tick(Duration::from_millis(250));
+        bar.set_prefix(phase.to_string());
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
         Self { bar, by_time: operations.is_none(), done: 0 }
     }
 

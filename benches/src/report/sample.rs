@@ -42,9 +42,9 @@ fn series(kinds: &[KindReport]) -> Vec<Row> {
         .collect()
 }
 
-fn phase(name: &str, kinds: Vec<KindReport>) -> PhaseReport {
+fn phase(name: Kind, kinds: Vec<KindReport>) -> PhaseReport {
     PhaseReport {
-        name: name.to_owned(),
+        name,
         started_at_ms: 1_700_000_000_000,
         elapsed_ns: 2_000_000_000,
         operations: 10_000 * kinds.len() as u64,
@@ -125,8 +125,8 @@ pub(super) fn good() -> Report {
             clock_ns: 9,
         },
         phases: vec![
-            phase("load", vec![kind(Operation::Insert, 3000, insert)]),
-            phase("run", vec![kind(Operation::Read, 400, read), kind(Operation::Update, 900, update)]),
+            phase(Kind::Load, vec![kind(Operation::Insert, 3000, insert)]),
+            phase(Kind::Run, vec![kind(Operation::Read, 400, read), kind(Operation::Update, 900, update)]),
         ],
     }
 }

@@ -3,6 +3,7 @@
 use super::format::{Align, aligned, count, grouped, latency, per_operation};
 use super::{KindReport, PhaseReport, Report};
 use crate::measure::histogram::{Latencies, QUANTILES};
+use crate::run::phase::Kind;
 use crate::workload::mix::Operation;
 
 /// The whole report.
@@ -140,63 +141,62 @@ fn short(operation: Operation) -> String {
     }
 }
 
+/// The phase in a sentence, and what there is to remark on.
 fn verdict(phase: &PhaseReport, verified: bool) -> String {
-    let name = &phase.name;
-    let mut text = format!(
-        "{name}: {} operations in {:.2} s, {} ops/s, {} not found, {} failed",
+    let mut summary = format!(
+        "{} operations in {:.2} s, {} ops/s, {} not found, {} failed",
         grouped(phase.operations),
         phase.elapsed_ns as f64 / 1e9,
         grouped(phase.throughput.round() as u64),
         grouped(phase.not_found()),
         grouped(phase.failures()),
     );
-    if verified && name == "run" {
+    if verified && phase.name == Kind::Run {
         let reads = phase.kinds.iter().find(|kind| kind.operation == Operation::Read);
-        let checked = reads.map_or(0, |kind| kind.done + kind.not_found);
-        text.push_str(&format!(
-            ", {} reads checked, {} wrong",
-            grouped(checked),
-            grouped(phase.mismatches())
-        ));
+        let checked = grouped(reads.map_or(0, |kind| kind.done + kind.not_found));
+        summary.push_str(&format!(", {checked} reads checked, {} wrong", grouped(phase.mismatches())));
     }
-    text.push('\n');
-    let mut also = |line: String| text.push_str(&format!("{name}: {line}\n"));
+    let lines = std::iter::once(summary).chain(remarks(phase, verified));
+    lines.map(|line| format!("{}: {line}\n", phase.name)).collect()
+}
+
+fn remarks(phase: &PhaseReport, verified: bool) -> Vec<String> {
+    let mut remarks = Vec::new();
     if let Some(nanoseconds) = phase.server_cpu_ns {
         let each = match phase.server_cpu_per_one_sided_get() {
             Some(each) => format!("{} per one-sided GET", latency(each)),
             None => format!("{} per operation", latency(nanoseconds as f64 / phase.operations.max(1) as f64)),
         };
-        also(format!("server processor time {}, {each}", latency(nanoseconds as f64)));
+        remarks.push(format!("server processor time {}, {each}", latency(nanoseconds as f64)));
     }
     for kind in &phase.kinds {
         for (error, times) in &kind.failed {
-            also(format!("{} {} failed: {error}", grouped(*times), kind.operation));
+            remarks.push(format!("{} {} failed: {error}", grouped(*times), kind.operation));
         }
     }
-    if phase.not_found() > 0 && !verified {
-        also(
-            "reads found nothing: was the table loaded with this recordcount, insertorder and zeropadding?"
-                .into(),
-        );
-    }
-    if phase.unissued > 0 {
-        also(format!(
+    let mut remark_if = |applies: bool, remark: String| remarks.extend(applies.then_some(remark));
+    remark_if(
+        phase.not_found() > 0 && !verified,
+        "was the table loaded with this recordcount, insertorder and zeropadding? Reads found nothing"
+            .to_owned(),
+    );
+    remark_if(
+        phase.unissued > 0,
+        format!(
             "{} operations were due and never started: the rate was not reached",
             grouped(phase.unissued)
-        ));
-    }
-    if phase.warm_up_problems > 0 {
-        also(format!("{} failures or wrong reads while warming up", grouped(phase.warm_up_problems)));
-    }
-    if phase.gave_up {
-        let why = if name == "load" { "an insert failed" } else { "nothing but failures for 5 s" };
-        also(format!("given up: {why}"));
-    }
-    if phase.interrupted {
-        also("interrupted: these are the figures up to then".to_owned());
-    }
-    for problem in &phase.problems {
-        also(format!("first problem of a thread: {problem}"));
-    }
-    text
+        ),
+    );
+    remark_if(
+        phase.warm_up_problems > 0,
+        format!("failed or wrong while warming up: {}", grouped(phase.warm_up_problems)),
+    );
+    let why = match phase.name {
+        Kind::Load => "an insert failed",
+        Kind::Run => "nothing but failures for 5 s",
+    };
+    remark_if(phase.gave_up, format!("given up: {why}"));
+    remark_if(phase.interrupted, "interrupted: these are the figures up to then".to_owned());
+    remarks.extend(phase.problems.iter().map(|problem| format!("first problem of a thread: {problem}")));
+    remarks
 }

@@ -1,6 +1,9 @@
 //! A phase, and its division among threads and processes.
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::inserts::{Inserts, Numbering};
 use super::pacing::{Pacing, Schedule};
@@ -14,12 +17,22 @@ use crate::workload::error::WorkloadError;
 use crate::workload::mix::{Mix, Operation};
 
 /// Load or run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Put the records there.
     Load,
     /// Do the workload's operations.
     Run,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Load => "load",
+            Self::Run => "run",
+        })
+    }
 }
 
 /// This process among those that share the run.
