@@ -27,8 +27,9 @@ pub(crate) fn lease(
         let heap = owner.heap.lock();
         (heap.usage().capacity / SESSION_SHARE, heap.leased_bytes(session.id))
     };
-    // Who holds nothing gets one block, however small the shard.
-    let most = (share.saturating_sub(held) / size).max(u64::from(held == 0));
+    // Who holds less than its share gets one block however large it is: also beside small ones, a large one that
+    // the shard has must be to be had.
+    let most = (share.saturating_sub(held) / size).max(u64::from(held < share));
     if most == 0 {
         let message =
             "the session holds too much memory in leases it has not spent: report what it published";

@@ -6,8 +6,8 @@ use super::lease::is_leased;
 use super::usage::{Blocks, Usage};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farside_protocol::{Class, Life};
 use farside_protocol::limits::LEASE_COUNT_MAX;
+use farside_protocol::{Class, Life};
 
 impl Heap {
     /// Whether `life` is out, leased or published: only then may anything in the index lead to its record.

@@ -1,0 +1,242 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use farside::{Require, TransportChoice, Version};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Read and change a Farside table from the shell, and look after it.
+///
+/// Exit codes: 0 done; 1 failed, not found, or a condition did not hold; 2 wrong usage; 130 and 143 ended by
+/// SIGINT and SIGTERM.
+#[derive(Parser, Debug)]
+#[command(name = "farside", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// Print JSON, one object a line; bytes are base64
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How the server is reached.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// Server: HOST, HOST:PORT or unix:/PATH
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "FARSIDE_SERVER",
+        value_name = "ADDRESS",
+        default_value = farside::DEFAULT_ADDRESS
+    )]
+    pub(crate) server: String,
+    /// Transport; a named one is used or the command fails, `auto` takes the best that works
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "FARSIDE_TRANSPORT",
+        value_name = "auto|shm|verbs|fabric|tcp",
+        default_value = "auto"
+    )]
+    pub(crate) transport: TransportChoice,
+    /// File with the server's token
+    #[arg(long, global = true, env = "FARSIDE_TOKEN_FILE", value_name = "PATH")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Fail unless the transport can do this (repeatable)
+    #[arg(long, global = true, value_name = "one-sided-reads|one-sided-updates")]
+    pub(crate) require: Vec<Require>,
+    /// Longest time for each operation, such as 500ms or 5s
+    #[arg(
+        long,
+        global = true,
+        env = "FARSIDE_DEADLINE",
+        value_name = "TIME",
+        default_value = "5s",
+        value_parser = duration
+    )]
+    pub(crate) deadline: Duration,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Measure round trips to the server
+    Ping(Ping),
+    /// Print a key's value; exit 1 if there is none
+    Get(Get),
+    /// Store a value
+    Put(Put),
+    /// Delete keys; a key that is absent already is no failure
+    Del(Del),
+    /// Store a value only if the key still has a certain version; exit 1 if it has another
+    Cas(Cas),
+    /// Add to a counter and print what it comes to; an absent key counts from 0
+    Incr(Incr),
+    /// Print the server's figures
+    Stats,
+    /// Check what this host can do, and say what to do about the rest
+    Doctor,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ping {
+    /// Number of pings; 0: until stopped
+    #[arg(short, long, default_value_t = 10)]
+    pub(crate) count: u64,
+    /// Time between two pings
+    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    pub(crate) interval: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(disable_version_flag = true)]
+pub(crate) struct Get {
+    /// The key, 1 to 4096 bytes
+    pub(crate) key: OsString,
+    /// Write the value to this file in place of the standard output
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the version, for `cas`, in place of the value
+    #[arg(long, conflicts_with = "out")]
+    pub(crate) version: bool,
+}
+
+/// Where the value of a PUT comes from.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Source {
+    /// The value; `-`: read it from the standard input
+    pub(crate) value: Option<OsString>,
+    /// Read the value from this file
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Put {
+    /// The key, 1 to 4096 bytes
+    pub(crate) key: OsString,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The value expires after this time, such as 500ms, 5s or 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// Only if the key is absent; exit 1 if it exists
+    #[arg(long)]
+    pub(crate) if_absent: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Del {
+    /// The keys
+    #[arg(required = true)]
+    pub(crate) keys: Vec<OsString>,
+    /// Only if the key has this version, as `get --version` prints it; exit 1 if it has another
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) if_version: Option<Version>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Cas {
+    /// The key, 1 to 4096 bytes
+    pub(crate) key: OsString,
+    /// The version that the key must have, as `get --version` prints it
+    #[arg(value_parser = version)]
+    pub(crate) version: Version,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The value expires after this time, such as 500ms, 5s or 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Incr {
+    /// The key, 1 to 4096 bytes
+    pub(crate) key: OsString,
+    /// What is added
+    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) delta: i64,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it must be longer than zero".into()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}; write it like 500ms, 5s or 2h")),
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    u64::from_str_radix(text, 16)
+        .map(Version::from_bits)
+        .map_err(|_| "a version is 16 hexadecimal digits, as `farside get --version KEY` prints it".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, error::ErrorKind};
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("farside").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_after_the_command() {
+        for line in ["--json --server db:9 get k", "get k --json -s db:9"] {
+            let cli = parse(line).unwrap();
+            assert!(cli.json);
+            assert_eq!(cli.connection.server, "db:9");
+        }
+    }
+
+    #[test]
+    fn a_value_has_exactly_one_source() {
+        for line in ["put k", "put k v --file f", "cas k 1"] {
+            let usage = parse(line).unwrap_err();
+            assert_eq!(usage.exit_code(), 2, "{line}");
+        }
+        assert!(parse("put k -").is_ok());
+        assert!(parse("put k --file f").is_ok());
+        assert!(parse("cas k 00ff v --ttl 5s").is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_usage_errors() {
+        for line in [
+            "",
+            "bogus",
+            "get",
+            "get k --bogus",
+            "incr k one",
+            "--transport bogus get k",
+            "--require bogus get k",
+            "--deadline soon get k",
+            "--deadline 0s get k",
+            "put k v --ttl 5",
+            "cas k not-hex v",
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}: {error}");
+        }
+        assert_eq!(parse("--help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+
+    #[test]
+    fn a_delta_may_be_negative() {
+        let Command::Incr(incr) = parse("incr k -5").unwrap().command else { panic!("incr") };
+        assert_eq!(incr.delta, -5);
+    }
+}

@@ -1,0 +1,98 @@
+//! What the `shm` transport and the server's memory need.
+
+use super::Check;
+use rustix::fs::{Access, FallocateFlags, MemfdFlags, SealFlags};
+use rustix::process::{Resource, getrlimit};
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+const HUGE_PAGE: u64 = 2 << 20;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![memfd(), dev_shm(), huge_pages(), runtime_folder(), memlock()]
+}
+
+fn memfd() -> Check {
+    let attempt = || -> rustix::io::Result<()> {
+        let file =
+            rustix::fs::memfd_create("farside-doctor", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, 4096)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+    };
+    match attempt() {
+        Ok(()) => Check::ok("memfd", "can be made and sealed"),
+        Err(error) => Check::fail(
+            "memfd",
+            format!("memfd_create or its seals fail: {error}"),
+            "the server's memory and the shm transport need them: Linux 3.17 or later, and no seccomp filter that \
+             forbids memfd_create",
+        ),
+    }
+}
+
+fn dev_shm() -> Check {
+    match rustix::fs::statvfs("/dev/shm") {
+        Ok(status) => {
+            let (free, total) = (status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize);
+            let found = format!(
+                "{} MiB of {} MiB free; Farside's memory is a memfd and does not count against it",
+                free >> 20,
+                total >> 20
+            );
+            Check::ok("/dev/shm", found)
+        }
+        Err(error) => Check::note(
+            "/dev/shm",
+            format!("not there: {error}"),
+            "Farside works without it: its memory is a memfd",
+        ),
+    }
+}
+
+fn huge_pages() -> Check {
+    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+    const REMEDY: &str = "ordinary pages work and cost more TLB misses; to reserve 1 GiB as root: `sysctl \
+                          vm.nr_hugepages=512`";
+    let count = |name| fs::read_to_string(format!("{POOL}/{name}")).ok()?.trim().parse::<u64>().ok();
+    let (Some(total), Some(free)) = (count("nr_hugepages"), count("free_hugepages")) else {
+        return Check::note("huge pages", "this kernel has none of 2 MiB", REMEDY);
+    };
+    let found = format!("{free} of {total} pages of 2 MiB free");
+    // The counts include pages that are promised to others: only an allocation tells.
+    let attempt = || -> rustix::io::Result<()> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let file = rustix::fs::memfd_create("farside-doctor", flags)?;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, HUGE_PAGE)
+    };
+    match attempt() {
+        Ok(()) => Check::ok("huge pages", found),
+        Err(error) => Check::note("huge pages", format!("{found}, but one cannot be had: {error}"), REMEDY),
+    }
+}
+
+fn runtime_folder() -> Check {
+    let folder = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    let folder = folder.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    match rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Check::ok("socket folder", format!("{} can be written", folder.display())),
+        Err(error) => Check::fail(
+            "socket folder",
+            format!("{}: {error}", folder.display()),
+            "a server here makes its socket for the shm transport in it: point XDG_RUNTIME_DIR to a folder of \
+             yours, or give the server a path of its own",
+        ),
+    }
+}
+
+fn memlock() -> Check {
+    match getrlimit(Resource::Memlock).current {
+        None => Check::ok("memlock", "unlimited"),
+        Some(bytes) => Check::note(
+            "memlock",
+            format!("limited to {} KiB", bytes >> 10),
+            "shm and tcp lock no memory; RDMA devices will: set `memlock unlimited` in \
+             /etc/security/limits.conf, or LimitMEMLOCK=infinity in the unit",
+        ),
+    }
+}

@@ -1,0 +1,18 @@
+//! The `farside` command: a Farside table from the shell.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod input;
+mod output;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    commands::run(&cli).unwrap_or_else(|error| {
+        error.report(cli.json);
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,173 @@
+//! An open session with a server: its channel, and over shared memory its shards.
+
+use crate::core::{Arrival, Inbox, OneSided, Refusal, Report};
+use crate::error::{Error, Result};
+use crate::task::Deadline;
+use farside_protocol::wire::{Request, Response, Rights, Welcome};
+use farside_protocol::{Class, ErrorKind, Life};
+use farside_transport::channel::{Answer, CallError, Channel, IoThread};
+use farside_transport::selection::Active;
+use farside_transport::shm::Shm;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The deadline of requests that nobody waits for. A lease that was given after the client stopped waiting for it
+/// would be lost to both until the session ends.
+const UNATTENDED: Duration = Duration::from_secs(3600);
+
+/// How long the end of a connection waits for the server to have taken what it was told last.
+const PARTING: Duration = Duration::from_millis(250);
+
+/// A server within reach.
+pub(crate) struct Reach {
+    /// Its memory, over shared memory.
+    pub(crate) fabric: Option<Shm>,
+    pub(crate) channel: Channel,
+    /// Why there is no shared memory, if there might have been.
+    pub(crate) why_not: Option<String>,
+}
+
+/// Fields in the order in which they go: the memory is unmapped before the channel closes.
+pub(crate) struct Connection {
+    fabric: Option<Shm>,
+    active: Active,
+    welcome: Arc<Welcome>,
+    address: Box<str>,
+    /// Whether the server was told something that nobody waits for.
+    reported: AtomicBool,
+    channel: Arc<Channel>,
+    thread: Arc<IoThread>,
+}
+
+impl Connection {
+    pub(crate) fn new(reach: Reach, active: Active, address: Box<str>, thread: Arc<IoThread>) -> Self {
+        let Reach { fabric, channel, .. } = reach;
+        let (welcome, channel) = (channel.welcome(), Arc::new(channel));
+        Self { fabric, active, welcome, address, reported: AtomicBool::new(false), channel, thread }
+    }
+
+    /// The one-sided half of a core, if this connection has shared memory.
+    pub(crate) fn one_sided(&self, hint_bytes: usize) -> Option<OneSided> {
+        let fabric = self.fabric.clone()?;
+        Some(OneSided::new(fabric, &self.welcome.shards, self.welcome.rights, hint_bytes))
+    }
+
+    /// Whether it is known to be broken for good. (Without shared memory the channel connects anew by itself.)
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.fabric.as_ref().is_some_and(|fabric| !fabric.is_intact())
+    }
+
+    #[inline]
+    pub(crate) fn may_update(&self) -> bool {
+        self.welcome.rights == Rights::ReadWrite
+    }
+
+    pub(crate) fn active(&self) -> &Active {
+        &self.active
+    }
+
+    /// Sends a request, at once and not when the future is polled, and returns its answer.
+    pub(crate) fn call(
+        &self,
+        request: &Request<'_>,
+        deadline: &Deadline,
+    ) -> impl Future<Output = Result<Answer, CallError>> + use<> {
+        self.channel.call(request, deadline.instant())
+    }
+
+    /// Asks for `count` blocks of `class`, which come to `inbox`.
+    pub(crate) fn lease(self: &Arc<Self>, shard: usize, class: Class, count: u16, inbox: &Arc<Inbox>) {
+        let request = Request::Lease { shard: shard as u32, class, count };
+        let call = self.channel.call(&request, Instant::now() + UNATTENDED);
+        let (inbox, channel) = (Arc::clone(inbox), Arc::downgrade(&self.channel));
+        self.thread.spawn(async move {
+            let lives = leased(call.await);
+            if let Err(Arrival { lives: Ok(returned), .. }) = inbox.put(Arrival { shard, class, lives })
+                && let Some(channel) = channel.upgrade()
+            {
+                post(&channel, Report { shard, returned, ..Report::default() });
+            }
+        });
+    }
+
+    /// Tells the server about blocks.
+    pub(crate) fn report(&self, report: Report) {
+        self.reported.store(true, Ordering::Relaxed);
+        post(&self.channel, report);
+    }
+
+    /// The connection is known to be broken.
+    pub(crate) fn gone(&self) -> Error {
+        Error::Unavailable {
+            address: self.address.clone(),
+            reason: "the connection broke, and there was no other by the deadline; is the server running?"
+                .into(),
+        }
+    }
+
+    /// What a failed call means for its operation.
+    pub(crate) fn call_error(&self, error: CallError, deadline: &Deadline) -> Error {
+        match error {
+            CallError::Answered { kind, message } => Error::Server { kind, message },
+            CallError::Deadline(_) => deadline.error(),
+            CallError::Indeterminate { cause } => Error::Indeterminate((*cause).into()),
+            CallError::Unavailable { cause } => {
+                Error::Unavailable { address: self.address.clone(), reason: (*cause).into() }
+            }
+            CallError::TooLarge(error) => Error::Size(error),
+            error @ (CallError::Malformed(_) | CallError::TooManyBlocks(_)) => Error::Rejected {
+                kind: error.kind(),
+                address: self.address.clone(),
+                reason: error.to_string().into(),
+            },
+        }
+    }
+
+    /// The server's answer belongs to another request.
+    pub(crate) fn nonsense(&self) -> Error {
+        Error::Rejected {
+            kind: ErrorKind::Incompatible,
+            address: self.address.clone(),
+            reason: "the server's answer does not belong to the request; use builds of the same version"
+                .into(),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.reported.load(Ordering::Relaxed) && !self.is_broken() {
+            // Answers come in order: with this one the reports have been taken. If it does not come the server
+            // finds out by itself.
+            let _ = self.channel.call_blocking(&Request::Ping, Instant::now() + PARTING);
+        }
+    }
+}
+
+/// What is not reported the server finds out when the session ends, or in its sweep.
+fn post(channel: &Channel, report: Report) {
+    let Report { shard, published, retired, returned } = report;
+    let request = Request::Report { shard: shard as u32, published, retired, returned };
+    let _ = channel.post(&request, Instant::now() + UNATTENDED);
+}
+
+fn leased(outcome: Result<Answer, CallError>) -> Result<Vec<Life>, Refusal> {
+    let answer = outcome.map_err(|error| match error {
+        CallError::Answered { kind: ErrorKind::Refused, .. } => Refusal::TooMany,
+        CallError::Answered { kind, message } => Refusal::Failed(Error::Server { kind, message }),
+        // Who needs a block finds the connection broken, or asks again.
+        _ => Refusal::Later(Duration::from_millis(1)),
+    })?;
+    match answer.response() {
+        Ok(Response::Leased { lives, .. }) if !lives.is_empty() => Ok(lives),
+        Ok(Response::Leased { retry_ms: 0, .. }) => Err(Refusal::Failed(Error::MemoryFull)),
+        Ok(Response::Leased { retry_ms, .. }) => Err(Refusal::Later(Duration::from_millis(retry_ms.into()))),
+        _ => Err(Refusal::Failed(Error::Server {
+            kind: ErrorKind::Incompatible,
+            message: "the answer to a request for blocks makes no sense".into(),
+        })),
+    }
+}

@@ -1,0 +1,200 @@
+//! What carries out operations, one at a time: the one-sided half, and the figures. A [`Session`](crate::Session)
+//! has one, a [`Client`](crate::Client) a few.
+
+mod inbox;
+mod leases;
+mod one_sided;
+mod way;
+
+pub(crate) use inbox::{Arrival, Inbox};
+pub(crate) use leases::Refusal;
+pub(crate) use one_sided::{OneSided, Report};
+pub(crate) use way::Way;
+
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::stats::{Counts, Stats};
+use crate::task::{Attempt, Task};
+use farside_protocol::Class;
+use farside_protocol::wire::Response;
+use std::mem;
+use std::sync::Arc;
+
+/// Fields in the order in which they go: the memory is unmapped before the connection, whose end tells the server
+/// that it is.
+pub(crate) struct Core {
+    near: Option<OneSided>,
+    inbox: Arc<Inbox>,
+    connection: Arc<Connection>,
+    hint_bytes: usize,
+    pub(crate) stats: Stats,
+    /// How many operations there had been when it was last looked after.
+    looked_after: u64,
+    /// Of the operation at hand.
+    pub(crate) last: Counts,
+}
+
+impl Core {
+    pub(crate) fn new(connection: Arc<Connection>, hint_bytes: usize) -> Self {
+        Self {
+            near: connection.one_sided(hint_bytes),
+            inbox: Arc::default(),
+            connection,
+            hint_bytes,
+            stats: Stats::default(),
+            looked_after: 0,
+            last: Counts::default(),
+        }
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    pub(crate) fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.inbox)
+    }
+
+    /// What the last operation read one-sidedly.
+    #[inline]
+    pub(crate) fn incoming(&self) -> &[u8] {
+        self.near.as_ref().map_or(&[], OneSided::incoming)
+    }
+
+    /// Goes over to another connection. What the old session held and owed is the server's to resolve.
+    pub(crate) fn rebind(&mut self, connection: &Arc<Connection>) {
+        if !Arc::ptr_eq(&self.connection, connection) {
+            self.near = None;
+            self.near = connection.one_sided(self.hint_bytes);
+            self.inbox.close();
+            self.inbox = Arc::default();
+            self.connection = Arc::clone(connection);
+        }
+    }
+
+    /// Tries `task` in this core, to `until_ns` at the latest.
+    #[inline]
+    pub(crate) fn attempt<'a, T: Task<'a>>(&mut self, task: &mut T, until_ns: u64) -> Attempt<T::Answer> {
+        if self.connection.is_broken() {
+            return Attempt::Broken;
+        }
+        if task.operation().is_update() {
+            if !self.connection.may_update() {
+                return self.count(task, Attempt::Done(Err(Error::ReadOnly)));
+            }
+            self.take_in_leases();
+        }
+        let Some(near) = &mut self.near else { return Attempt::TwoSided };
+        let mut counts = Counts::default();
+        let mut way = near.way(task.key(), until_ns, &mut counts.fabric);
+        let attempt = task.attempt(&mut way);
+        let (shard, hinted, wanted) = (way.shard, way.hinted, way.wanted);
+        drop(way);
+        if counts.fabric.round_trips > 0 {
+            counts.judge_hint(hinted);
+        }
+        self.stats[task.operation()].counts += counts;
+        self.last += counts;
+        if wanted.is_some() || near.is_due(shard) {
+            self.tend(shard, wanted);
+        }
+        self.count(task, attempt)
+    }
+
+    /// Does what is due in `shard`. What was published is reported before blocks are asked for: the server counts
+    /// them as held until it is.
+    #[cold]
+    fn tend(&mut self, shard: usize, wanted: Option<(Class, u16)>) {
+        if let Some(near) = &mut self.near
+            && let Some(report) = near.tend(shard, wanted.is_some(), &mut self.stats)
+        {
+            self.report(report);
+        }
+        if let Some((class, count)) = wanted {
+            self.stats.lease_requests += 1;
+            self.connection.lease(shard, class, count, &self.inbox);
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        self.stats.reports += 1;
+        self.connection.report(report);
+    }
+
+    #[inline]
+    fn take_in_leases(&mut self) {
+        for arrival in self.inbox.take() {
+            self.take_in(arrival);
+        }
+    }
+
+    fn take_in(&mut self, Arrival { shard, class, lives }: Arrival) {
+        if let Some(near) = &mut self.near {
+            near.lease_arrived(shard, class, lives).into_iter().for_each(|report| self.report(report));
+        }
+    }
+
+    /// Counts an operation that has ended.
+    #[inline]
+    fn count<'a, T: Task<'a>>(&mut self, task: &T, attempt: Attempt<T::Answer>) -> Attempt<T::Answer> {
+        if let Attempt::Done(result) = &attempt {
+            self.ended(task, result.is_ok());
+        }
+        attempt
+    }
+
+    /// Counts an operation that has ended without an attempt's answer.
+    pub(crate) fn ended<'a>(&mut self, task: &impl Task<'a>, well: bool) {
+        let stats = &mut self.stats[task.operation()];
+        stats.count += 1;
+        stats.errors += u64::from(!well);
+    }
+
+    /// Takes in the server's answer to `task`'s request, asked at `asked_ns`; `None` if it is no answer to it.
+    pub(crate) fn settle<'a, T: Task<'a>>(
+        &mut self,
+        task: &mut T,
+        response: &Response<'_>,
+        asked_ns: u64,
+    ) -> Option<T::Answer> {
+        task.settle(response, asked_ns, self.near.as_mut())
+    }
+
+    /// Counts a request to the server's CPU.
+    pub(crate) fn count_two_sided<'a>(&mut self, task: &impl Task<'a>) {
+        self.stats[task.operation()].counts.two_sided += 1;
+        self.last.two_sided += 1;
+    }
+
+    /// [`Core::flush`] if there was no operation since the last call.
+    pub(crate) fn flush_if_idle(&mut self) {
+        let operations = self.stats.operations().map(|(_, stats)| stats.count).sum();
+        if mem::replace(&mut self.looked_after, operations) == operations {
+            self.flush();
+        }
+    }
+
+    /// Does all that is owed: brings slots forward, tells the server about blocks.
+    pub(crate) fn flush(&mut self) {
+        if self.connection.is_broken() {
+            return;
+        }
+        if let Some(near) = &mut self.near {
+            near.settle_up(&mut self.stats).into_iter().for_each(|report| self.report(report));
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.flush();
+        for arrival in self.inbox.close() {
+            self.take_in(arrival);
+        }
+        if let Some(near) = &mut self.near
+            && !self.connection.is_broken()
+        {
+            near.give_up_all().into_iter().for_each(|report| self.report(report));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The one-sided half of a core: the shards in this process's memory, and what it knows and owes of each.
+
+use super::leases::{Leases, Refusal};
+use super::way::Way;
+use farside_hashtable::duties::{Duties, Forward};
+use farside_hashtable::hints::{Hint, Hints};
+use farside_hashtable::plan::{Op, Table, bring_forward};
+use farside_protocol::wire::{self, LIVES_MAX, Rights};
+use farside_protocol::{Class, Key, KeyHash, Life, Superblock, TableSeed, Version};
+use farside_transport::capabilities::Path;
+use farside_transport::shm::{Shm, ShmLane};
+use farside_transport::{Fabric as _, Lane as _, LaneIo, drive};
+
+use crate::stats::{FabricCounts, Stats};
+use std::mem;
+
+/// Slots are brought forward when this many wait.
+const FORWARDS_BATCH: usize = 64;
+/// Blocks are reported when this many wait: with leases of 256 that makes one request in a hundred updates.
+const REPORT_BATCH: usize = 256;
+/// The longest that one forward may take; what is not done then is left to the server's sweep.
+const FORWARD_NS_MAX: u64 = 10_000_000;
+
+/// Fields in the order in which they go: the mapping last of what uses it.
+pub(crate) struct OneSided {
+    shards: Box<[Shard]>,
+    hints: Hints,
+    seed: TableSeed,
+    reads: bool,
+    /// Room for the forwards that are being made, so that taking them out allocates nothing.
+    due: Vec<Forward>,
+    lane: ShmLane,
+    fabric: Shm,
+}
+
+struct Shard {
+    table: Table,
+    updates: bool,
+    duties: Duties,
+    leases: Leases,
+}
+
+/// What became of blocks of one shard, to be reported.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(crate) struct Report {
+    pub(crate) shard: usize,
+    pub(crate) published: Vec<Life>,
+    pub(crate) retired: Vec<Life>,
+    pub(crate) returned: Vec<Life>,
+}
+
+impl Report {
+    fn is_empty(&self) -> bool {
+        self.published.is_empty() && self.retired.is_empty() && self.returned.is_empty()
+    }
+}
+
+impl OneSided {
+    /// Over `fabric`, whose regions are the `superblocks`', in a session with `rights`, with `hint_bytes` of
+    /// memory for hints.
+    pub(crate) fn new(fabric: Shm, superblocks: &[Superblock], rights: Rights, hint_bytes: usize) -> Self {
+        let capabilities = fabric.capabilities();
+        let shard = |superblock: &Superblock| Shard {
+            table: Table::new(superblock),
+            updates: capabilities.updates(superblock.authority, rights) == Path::OneSided,
+            duties: Duties::with_capacity(REPORT_BATCH),
+            leases: Leases::new(superblock.geometry.region_len() - superblock.geometry.heap_at()),
+        };
+        Self {
+            shards: superblocks.iter().map(shard).collect(),
+            hints: Hints::with_bytes(hint_bytes),
+            seed: superblocks[0].seed,
+            reads: capabilities.reads() == Path::OneSided,
+            due: Vec::with_capacity(FORWARDS_BATCH * 2),
+            lane: fabric.open_lane(),
+            fabric,
+        }
+    }
+
+    /// The way of an operation on `key` that gives up at `until_ns`.
+    #[inline]
+    pub(crate) fn way<'a>(
+        &'a mut self,
+        key: Key<'a>,
+        until_ns: u64,
+        counts: &'a mut FabricCounts,
+    ) -> Way<'a> {
+        let hash = KeyHash::of(key.as_bytes(), self.seed);
+        let shard = hash.shard(self.shards.len());
+        let Shard { table, updates, duties, leases } = &mut self.shards[shard];
+        Way {
+            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, until_ns),
+            op: Op { key, hash, deadline_ns: until_ns },
+            table,
+            duties,
+            leases,
+            hints: &mut self.hints,
+            shard,
+            reads: self.reads,
+            updates: *updates,
+            hinted: false,
+            wanted: None,
+        }
+    }
+
+    /// What the last plan read.
+    #[inline]
+    pub(crate) fn incoming(&self) -> &[u8] {
+        self.lane.incoming()
+    }
+
+    /// Takes in leased blocks of `class`. Returns what to give back for there to be any.
+    pub(crate) fn lease_arrived(
+        &mut self,
+        shard: usize,
+        class: Class,
+        lives: Result<Vec<Life>, Refusal>,
+    ) -> Vec<Report> {
+        let too_many = lives == Err(Refusal::TooMany);
+        self.shards[shard].leases.arrived(class, lives);
+        if too_many { self.give_up(shard) } else { Vec::new() }
+    }
+
+    /// Remembers the record that the server published for a request of `asked_ns`, if it says where; else forgets
+    /// the key. `expires`: whether the record can.
+    pub(crate) fn learn(
+        &mut self,
+        key: Key<'_>,
+        version: Option<Version>,
+        place: Option<wire::Hint>,
+        record_len: usize,
+        expires: bool,
+        asked_ns: u64,
+    ) {
+        let hash = KeyHash::of(key.as_bytes(), self.seed);
+        match (version.map(Version::life), place) {
+            (Some(life), Some(wire::Hint { locator, slot })) if locator.names(life) => {
+                let len = record_len as u32;
+                self.hints
+                    .put(hash, Hint { locator, count: life.count, len, slot, expires, seen_ns: asked_ns });
+            }
+            _ => self.hints.remove(hash),
+        }
+    }
+
+    /// Forgets the key.
+    pub(crate) fn forget(&mut self, key: Key<'_>) {
+        self.hints.remove(KeyHash::of(key.as_bytes(), self.seed));
+    }
+
+    /// Whether `shard` has enough to do for [`OneSided::tend`].
+    #[inline]
+    pub(crate) fn is_due(&self, shard: usize) -> bool {
+        let duties = &self.shards[shard].duties;
+        duties.forwards_are_due(FORWARDS_BATCH)
+            || duties.published.len() + duties.retired.len() >= REPORT_BATCH
+    }
+
+    /// Brings the slots of `shard` forward if enough of them wait. Returns what is to be reported, if that is
+    /// enough or `hurry` says that any is.
+    pub(crate) fn tend(&mut self, shard: usize, hurry: bool, stats: &mut Stats) -> Option<Report> {
+        if self.shards[shard].duties.forwards_are_due(FORWARDS_BATCH) {
+            self.bring_forward(shard, stats);
+        }
+        let Duties { retired, published, .. } = &self.shards[shard].duties;
+        let least = if hurry { 1 } else { REPORT_BATCH };
+        (published.len() + retired.len() >= least).then(|| self.report(shard))
+    }
+
+    /// Does all that is owed, and returns what is to be reported.
+    pub(crate) fn settle_up(&mut self, stats: &mut Stats) -> Vec<Report> {
+        let mut reports = Vec::new();
+        for shard in 0..self.shards.len() {
+            self.bring_forward(shard, stats);
+            reports.extend(
+                std::iter::repeat_with(|| self.report(shard)).take_while(|report| !report.is_empty()),
+            );
+        }
+        reports
+    }
+
+    /// All blocks that were leased and not used, to be given back.
+    pub(crate) fn give_up_all(&mut self) -> Vec<Report> {
+        (0..self.shards.len()).flat_map(|shard| self.give_up(shard)).collect()
+    }
+
+    fn give_up(&mut self, shard: usize) -> Vec<Report> {
+        let returned = self.shards[shard].leases.drain();
+        let batches = returned.chunks(LIVES_MAX);
+        batches.map(|batch| Report { shard, returned: batch.into(), ..Report::default() }).collect()
+    }
+
+    fn bring_forward(&mut self, shard: usize, stats: &mut Stats) {
+        let Shard { table, duties, .. } = &mut self.shards[shard];
+        mem::swap(&mut duties.forwards, &mut self.due);
+        for forward in self.due.drain(..) {
+            let until_ns = self.fabric.now() + FORWARD_NS_MAX;
+            let mut io = LaneIo::new(&self.fabric, &mut self.lane, &mut stats.upkeep, shard, until_ns);
+            // What fails stays as it is, and readers and the server's sweep come across it.
+            if drive(bring_forward(&mut io, table, forward, until_ns, duties)).is_ok() {
+                stats.forwards += 1;
+            }
+        }
+    }
+
+    fn report(&mut self, shard: usize) -> Report {
+        let Duties { retired, published, .. } = &mut self.shards[shard].duties;
+        let take = |lives: &mut Vec<Life>| lives.drain(..lives.len().min(LIVES_MAX)).collect();
+        Report { shard, published: take(published), retired: take(retired), returned: Vec::new() }
+    }
+}

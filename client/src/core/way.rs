@@ -1,0 +1,89 @@
+//! What a plan gets to work with: one operation's way to the shard of its key.
+
+use crate::task::Attempt;
+use farside_hashtable::duties::Duties;
+use farside_hashtable::hints::{Hint, Hints};
+use farside_hashtable::plan::{Op, Table};
+use farside_protocol::{Class, Life};
+use farside_transport::LaneIo;
+use farside_transport::shm::Shm;
+
+use super::leases::{Leases, Refusal};
+use std::time::Duration;
+
+/// How long the other cores of a session that has too many blocks are given to give some back.
+const TOO_MANY_PAUSE: Duration = Duration::from_millis(2);
+
+pub(crate) struct Way<'a> {
+    pub(crate) io: LaneIo<'a, Shm>,
+    pub(crate) op: Op<'a>,
+    pub(crate) table: &'a Table,
+    pub(crate) duties: &'a mut Duties,
+    pub(super) leases: &'a mut Leases,
+    pub(super) hints: &'a mut Hints,
+    pub(super) shard: usize,
+    pub(super) reads: bool,
+    pub(super) updates: bool,
+    /// Whether there was a hint.
+    pub(super) hinted: bool,
+    /// Blocks to ask the server for, of which class.
+    pub(super) wanted: Option<(Class, u16)>,
+}
+
+impl Way<'_> {
+    /// What is remembered of the key.
+    #[inline]
+    pub(crate) fn hint(&mut self) -> Option<Hint> {
+        let hint = self.hints.get(self.op.hash);
+        self.hinted = hint.is_some();
+        hint
+    }
+
+    /// Remembers where the key's record is.
+    #[inline]
+    pub(crate) fn remember(&mut self, hint: Hint) {
+        self.hints.put(self.op.hash, hint);
+    }
+
+    /// Forgets the key.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.hints.remove(self.op.hash);
+    }
+
+    /// A block for a record of `class`, or what has to happen before there is one.
+    #[inline]
+    pub(crate) fn lease<T>(&mut self, class: Class) -> Result<Life, Attempt<T>> {
+        if !self.updates {
+            return Err(Attempt::TwoSided);
+        }
+        let lease = self.leases.take(class);
+        if !matches!(lease, Err(Some(_))) {
+            self.wanted = self.leases.wanted(class).map(|count| (class, count));
+        }
+        lease.map_err(|refusal| match refusal {
+            None => Attempt::Lease,
+            Some(Refusal::Later(time)) => Attempt::Later(time),
+            Some(Refusal::TooMany) => Attempt::Later(TOO_MANY_PAUSE),
+            Some(Refusal::Failed(error)) => Attempt::Done(Err(error)),
+        })
+    }
+
+    /// Puts back a block that was not spent.
+    #[inline]
+    pub(crate) fn put_back(&mut self, class: Class, lease: Life) {
+        self.leases.put_back(class, lease);
+    }
+
+    /// Whether lookups are one-sided.
+    #[inline]
+    pub(crate) fn reads(&self) -> bool {
+        self.reads
+    }
+
+    /// Whether changes of this shard are one-sided.
+    #[inline]
+    pub(crate) fn updates(&self) -> bool {
+        self.updates
+    }
+}

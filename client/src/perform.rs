@@ -1,0 +1,121 @@
+//! Carries an operation to its end when the first attempt was not enough: waits for blocks, asks the server,
+//! connects again, tries again.
+//!
+//! Every await in here is on something that goes on without the operation (a lease that is under way, a timer, a
+//! request that was sent, a connection being made), and no core is held across one. So dropping the future at any
+//! await point leaves nothing half done: one-sided work runs inside `with`, from its start to its end.
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::shared::Shared;
+use crate::task::{Attempt, Deadline, Task};
+use farside_transport::channel::CallError;
+use farside_transport::clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lends a core, the same one each time.
+pub(crate) trait Cores {
+    fn with<R>(&mut self, f: impl FnOnce(&mut Core) -> R) -> R;
+}
+
+/// The core of a session.
+pub(crate) struct Own<'a>(pub(crate) &'a mut Core);
+
+impl Cores for Own<'_> {
+    fn with<R>(&mut self, f: impl FnOnce(&mut Core) -> R) -> R {
+        f(self.0)
+    }
+}
+
+/// The pause before an operation is tried again that could not be finished.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Goes on from the first `attempt` to the end of `task`.
+pub(crate) async fn perform<'a, T: Task<'a>>(
+    cores: &mut impl Cores,
+    shared: &Shared,
+    task: &mut T,
+    deadline: Deadline,
+    mut attempt: Attempt<T::Answer>,
+) -> Result<T::Answer> {
+    let mut round = 0;
+    loop {
+        let step = match attempt {
+            Attempt::Done(result) => return result,
+            Attempt::TwoSided => ask(cores, shared, task, &deadline).await,
+            Attempt::Lease => await_lease(cores, shared, &deadline).await.map(|()| None),
+            Attempt::Later(time) => pause(shared, time, &deadline).await.map(|()| None),
+            Attempt::Unfinished => pause(shared, PAUSE, &deadline).await.map(|()| None),
+            Attempt::Broken => reconnect(cores, shared, &deadline).await.map(|()| None),
+        };
+        match step {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                cores.with(|core| core.ended(task, true));
+                return Ok(answer);
+            }
+            Err(error) => {
+                cores.with(|core| core.ended(task, false));
+                return Err(error);
+            }
+        }
+        round += 1;
+        let until_ns = deadline.slice(round);
+        attempt = cores.with(|core| core.attempt(task, until_ns));
+    }
+}
+
+/// Asks the server's CPU. `None`: the request had no effect, and may be made again.
+async fn ask<'a, T: Task<'a>>(
+    cores: &mut impl Cores,
+    shared: &Shared,
+    task: &mut T,
+    deadline: &Deadline,
+) -> Result<Option<T::Answer>> {
+    let connection = cores.with(|core| {
+        core.count_two_sided(task);
+        Arc::clone(core.connection())
+    });
+    let asked_ns = clock::coarse_ns();
+    let answer = match connection.call(&task.request(), deadline).await {
+        Ok(answer) => answer,
+        // The next attempt finds the connection broken.
+        Err(CallError::Unavailable { .. }) if connection.is_broken() => return Ok(None),
+        Err(error) => {
+            let error = connection.call_error(error, deadline);
+            return shared.bear(error, deadline).await.map(|()| None);
+        }
+    };
+    let response = answer.response().map_err(|error| connection.call_error(error.into(), deadline))?;
+    match cores.with(|core| core.settle(task, &response, asked_ns)) {
+        Some(answer) => Ok(Some(answer)),
+        None => Err(connection.nonsense()),
+    }
+}
+
+async fn await_lease(cores: &mut impl Cores, shared: &Shared, deadline: &Deadline) -> Result<()> {
+    let inbox = cores.with(|core| core.inbox());
+    let next = inbox.next();
+    // It may have come before `next` was there to see it.
+    if !inbox.is_empty() {
+        return Ok(());
+    }
+    shared.within(deadline, next).await
+}
+
+async fn pause(shared: &Shared, time: Duration, deadline: &Deadline) -> Result<()> {
+    let left = deadline.left();
+    if left.is_zero() {
+        return Err(deadline.error());
+    }
+    shared.sleep(time.min(left)).await;
+    Ok(())
+}
+
+async fn reconnect(cores: &mut impl Cores, shared: &Shared, deadline: &Deadline) -> Result<()> {
+    let broken = cores.with(|core| Arc::clone(core.connection()));
+    let connection = shared.reconnected(&broken, deadline).await?;
+    cores.with(|core| core.rebind(&connection));
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The operations, each in the three ways it is carried out: one-sidedly by a plan, by asking the server, and in
+//! what order these are tried.
+
+mod delete;
+mod fetch_add;
+mod get;
+mod put;
+
+pub(crate) use delete::DeleteTask;
+pub(crate) use fetch_add::FetchAddTask;
+pub(crate) use get::{Found, GetTask, Into};
+pub(crate) use put::PutTask;
+
+use crate::core::{OneSided, Way};
+use crate::error::{Error, Result};
+use crate::stats::Operation;
+use farside_hashtable::plan::Failure;
+use farside_protocol::Key;
+use farside_protocol::wire::{Request, Response};
+use farside_transport::clock;
+use std::time::{Duration, Instant};
+
+/// One operation on its way.
+pub(crate) trait Task<'a> {
+    /// What it is answered with.
+    type Answer;
+
+    /// Under which name it is counted.
+    fn operation(&self) -> Operation;
+
+    /// The key.
+    fn key(&self) -> Key<'a>;
+
+    /// Tries it one-sidedly, to the way's deadline at the latest. Holds the thread for no longer.
+    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Self::Answer>;
+
+    /// The same as a request to the server.
+    fn request(&self) -> Request<'_>;
+
+    /// Takes in the server's answer to it, which was asked at `asked_ns`; `near` learns where the record is.
+    fn settle(
+        &mut self,
+        response: &Response<'_>,
+        asked_ns: u64,
+        near: Option<&mut OneSided>,
+    ) -> Option<Self::Answer>;
+}
+
+/// What came of an attempt.
+pub(crate) enum Attempt<T> {
+    /// The answer.
+    Done(Result<T>),
+    /// The time of this attempt was not enough. Nothing was changed.
+    Unfinished,
+    /// It needs a block, which the server was asked for.
+    Lease,
+    /// It needs a block, and the server has none to give for a while.
+    Later(Duration),
+    /// It is the server's to do.
+    TwoSided,
+    /// The connection is known to be broken. Nothing was changed.
+    Broken,
+}
+
+impl<T> Attempt<T> {
+    /// What a plan's failure means for its operation.
+    pub(crate) fn from_failure(failure: Failure) -> Self {
+        Self::Done(Err(match failure {
+            Failure::Deadline => return Self::Unfinished,
+            Failure::Contended => return Self::TwoSided,
+            Failure::Indeterminate => Error::Indeterminate("the connection broke".into()),
+            Failure::Full => Error::IndexFull,
+            Failure::Corrupt => Error::Corrupt,
+            Failure::NotACounter => Error::NotACounter,
+            Failure::Overflow => Error::Overflow,
+        }))
+    }
+}
+
+/// When an operation must have ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    limit: Duration,
+    began_ns: u64,
+}
+
+/// How long the first attempt of an operation may take, which holds a thread that may be an executor's, and which
+/// would not notice a broken connection. What takes longer is not another client's step but its being paused.
+const SLICE_NS: u64 = 10_000_000;
+/// A slice doubles from attempt to attempt, so that a thread that gets little of the processor, or moves much,
+/// gets done as well.
+const SLICE_DOUBLINGS_MAX: u32 = 8;
+
+impl Deadline {
+    #[inline]
+    pub(crate) fn after(limit: Duration) -> Self {
+        Self { limit, began_ns: clock::coarse_ns() }
+    }
+
+    #[inline]
+    fn limit_ns(&self) -> u64 {
+        u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// When the first attempt ends, on the clock of [`clock::coarse_ns`].
+    #[inline]
+    pub(crate) fn first_slice(&self) -> u64 {
+        self.began_ns.saturating_add(self.limit_ns().min(SLICE_NS))
+    }
+
+    /// When an attempt that begins now ends, after `rounds` others.
+    pub(crate) fn slice(&self, rounds: u32) -> u64 {
+        let slice_ns = SLICE_NS << rounds.min(SLICE_DOUBLINGS_MAX);
+        (clock::coarse_ns() + slice_ns).min(self.began_ns.saturating_add(self.limit_ns()))
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        let end_ns = self.began_ns.saturating_add(self.limit_ns());
+        Duration::from_nanos(end_ns.saturating_sub(clock::coarse_ns()))
+    }
+
+    /// The same moment on the standard library's clock.
+    pub(crate) fn instant(&self) -> Instant {
+        // What is further away than a year will do as never.
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        Instant::now() + self.left().min(YEAR)
+    }
+
+    pub(crate) fn error(&self) -> Error {
+        Error::Deadline(self.limit)
+    }
+}

@@ -1,0 +1,81 @@
+//! PUT, put-if-absent and compare-exchange.
+
+use super::{Attempt, Task};
+use crate::core::{OneSided, Way};
+use crate::stats::Operation;
+use crate::value::Put;
+use farside_hashtable::plan;
+use farside_protocol::wire::{Condition, Request, Response};
+use farside_protocol::{Key, Record};
+use farside_transport::drive;
+
+pub(crate) struct PutTask<'a> {
+    pub(crate) record: Record<'a>,
+    pub(crate) condition: Condition,
+}
+
+impl<'a> Task<'a> for PutTask<'a> {
+    type Answer = Put;
+
+    fn operation(&self) -> Operation {
+        match self.condition {
+            Condition::Always => Operation::Put,
+            Condition::Absent => Operation::PutIfAbsent,
+            Condition::Version(_) => Operation::CompareExchange,
+        }
+    }
+
+    fn key(&self) -> Key<'a> {
+        self.record.key
+    }
+
+    #[inline]
+    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Put> {
+        let class = self.record.class();
+        let lease = match way.lease(class) {
+            Ok(lease) => lease,
+            Err(attempt) => return attempt,
+        };
+        let hint = way.hint();
+        let (Way { io, table, op, duties, .. }, record) = (&mut *way, &self.record);
+        let outcome = drive(plan::put(io, table, op, record, self.condition, lease, hint, duties));
+        if !plan::Put::spends_lease(&outcome) {
+            way.put_back(class, lease);
+        }
+        if let Ok(plan::Put::Stored { hint, .. }) = outcome {
+            way.remember(hint);
+        } else {
+            way.forget();
+        }
+        match outcome {
+            Ok(plan::Put::Stored { version, .. }) => Attempt::Done(Ok(Put::Stored { version })),
+            Ok(plan::Put::Absorbed) => Attempt::Done(Ok(Put::Absorbed)),
+            Ok(plan::Put::Mismatch { current }) => Attempt::Done(Ok(Put::Mismatch { current })),
+            Err(failure) => Attempt::from_failure(failure),
+        }
+    }
+
+    fn request(&self) -> Request<'_> {
+        let Record { key, value, expires_at_ms, .. } = self.record;
+        Request::Put { key, value, expires_at_ms, condition: self.condition }
+    }
+
+    fn settle(&mut self, response: &Response<'_>, asked_ns: u64, near: Option<&mut OneSided>) -> Option<Put> {
+        match *response {
+            Response::Stored { version, hint } => {
+                if let Some(near) = near {
+                    let expires = self.record.expires_at_ms != 0;
+                    near.learn(self.record.key, version, hint, self.record.len(), expires, asked_ns);
+                }
+                Some(version.map_or(Put::Absorbed, |version| Put::Stored { version }))
+            }
+            Response::Mismatch { current } => {
+                if let Some(near) = near {
+                    near.forget(self.record.key);
+                }
+                Some(Put::Mismatch { current })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Every operation over every path, by session and by client.
+
+use crate::ways::{Way, config};
+use farside::server::Config;
+use farside::{AccessPath, Delete, Embedded, ErrorKind, Operation, Put, PutOptions, Version};
+use pollster::block_on;
+use std::time::Duration;
+
+/// Runs `test` over each way with a server of its own.
+fn over_each_way(test: impl Fn(Way, &Embedded)) {
+    for way in Way::ALL {
+        test(way, &way.start());
+    }
+}
+
+fn stored(put: Put) -> Version {
+    put.version().unwrap_or_else(|| panic!("{put:?}"))
+}
+
+#[test]
+fn the_active_path_is_the_one_that_was_meant() {
+    over_each_way(|way, farside| {
+        let active = farside.active();
+        assert_eq!(active.reads == AccessPath::OneSided, way.reads_one_sided(), "{active}");
+        assert_eq!(active.updates == AccessPath::OneSided, way.updates_one_sided(), "{active}");
+        let why = active.reasons.len();
+        assert_eq!(why == 0, matches!(way, Way::Shm | Way::Tcp), "each lesser path has a reason: {active}");
+    });
+}
+
+#[test]
+fn a_session_does_every_operation() {
+    over_each_way(|way, farside| {
+        let mut session = farside.session().unwrap();
+        assert_eq!(session.get("k").unwrap(), None);
+        let first = session.put("k", "one").unwrap().expect("nobody else writes");
+        let value = session.get("k").unwrap().unwrap();
+        assert_eq!((&*value, value.version(), value.expires_at()), (&b"one"[..], first, None));
+        assert_eq!(value.counter(), None);
+
+        // Conditions.
+        assert_eq!(session.put_if_absent("k", "x").unwrap(), Put::Mismatch { current: Some(first) });
+        let second = stored(session.compare_exchange("k", first, "two").unwrap());
+        assert_eq!(
+            session.compare_exchange("k", first, "x").unwrap(),
+            Put::Mismatch { current: Some(second) }
+        );
+        assert_eq!(session.compare_exchange("none", first, "x").unwrap(), Put::Mismatch { current: None });
+        assert_eq!(session.delete_if("k", first).unwrap(), Delete::Mismatch { current: second });
+        assert_eq!(session.delete_if("none", first).unwrap(), Delete::Absent);
+        let mut buffer = b"old".to_vec();
+        assert_eq!(session.get_into("k", &mut buffer).unwrap().unwrap().version(), second);
+        assert_eq!(buffer, b"two");
+        assert_eq!(session.get_into("none", &mut buffer).unwrap(), None);
+        assert_eq!(buffer, b"two", "an absent key leaves the buffer");
+        assert_eq!(session.delete_if("k", second).unwrap(), Delete::Deleted);
+        assert!(!session.delete("k").unwrap());
+        stored(session.put_if_absent("k", "three").unwrap());
+        assert!(session.delete("k").unwrap());
+        assert_eq!(session.get("k").unwrap(), None);
+
+        // Counters.
+        assert_eq!(session.fetch_add("n", 5).unwrap(), 0);
+        assert_eq!(session.fetch_add("n", -7).unwrap(), 5);
+        assert_eq!(session.get("n").unwrap().unwrap().counter(), Some(-2));
+        session.put("text", "not a number").unwrap();
+        assert_eq!(session.fetch_add("text", 1).unwrap_err().kind(), ErrorKind::Invalid);
+        session.fetch_add("max", i64::MAX).unwrap();
+        assert_eq!(session.fetch_add("max", 1).unwrap_err().kind(), ErrorKind::Invalid);
+
+        // Batches, item by item.
+        let put = session.put_many(&[("a", "1"), ("", "no key"), ("b", "2")]);
+        assert!(matches!((&put[0], &put[2]), (Ok(Some(_)), Ok(Some(_)))));
+        assert_eq!(put[1].as_ref().unwrap_err().kind(), ErrorKind::Invalid);
+        let mut values = Vec::new();
+        session.get_many(&["b", "c", "a", ""], |i, value| {
+            values.push((i, value.map(|value| value.map(|value| value.to_vec())).map_err(|e| e.kind())));
+        });
+        let expected = [Ok(Some(b"2".to_vec())), Ok(None), Ok(Some(b"1".to_vec())), Err(ErrorKind::Invalid)];
+        assert_eq!(values, expected.into_iter().enumerate().collect::<Vec<_>>(), "{way:?}");
+
+        assert!(session.ping().unwrap() > Duration::ZERO);
+        assert!(!session.server_stats().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_client_does_every_operation() {
+    over_each_way(|_, farside| {
+        block_on(async {
+            assert_eq!(farside.get("k").await.unwrap(), None);
+            let first = farside.put("k", "one").await.unwrap().expect("nobody else writes");
+            let value = farside.get("k").await.unwrap().unwrap();
+            assert_eq!((&*value, value.version()), (&b"one"[..], first));
+            assert_eq!(
+                farside.put_if_absent("k", "x").await.unwrap(),
+                Put::Mismatch { current: Some(first) }
+            );
+            let second = stored(farside.compare_exchange("k", first, "two").await.unwrap());
+            assert_eq!(farside.delete_if("k", first).await.unwrap(), Delete::Mismatch { current: second });
+            let mut buffer = Vec::new();
+            assert_eq!(farside.get_into("k", &mut buffer).await.unwrap().unwrap().version(), second);
+            assert_eq!(buffer, b"two");
+            assert_eq!(farside.delete_if("k", second).await.unwrap(), Delete::Deleted);
+            assert!(!farside.delete("k").await.unwrap());
+            assert_eq!(farside.fetch_add("n", 5).await.unwrap(), 0);
+            assert_eq!(farside.fetch_add("n", 1).await.unwrap(), 5);
+
+            let items: Vec<_> = (0..300).map(|i| (format!("many/{i}"), vec![i as u8; i])).collect();
+            assert!(farside.put_many(&items).await.iter().all(Result::is_ok));
+            let keys: Vec<_> = items.iter().map(|(key, _)| key.as_str()).chain(["none", ""]).collect();
+            let values = farside.get_many(&keys).await;
+            for ((_, put), got) in items.iter().zip(&values) {
+                assert_eq!(got.as_ref().unwrap().as_deref(), Some(&put[..]));
+            }
+            assert_eq!(values[300], Ok(None));
+            assert_eq!(values[301].as_ref().unwrap_err().kind(), ErrorKind::Invalid);
+            assert!(farside.ping().await.unwrap() > Duration::ZERO);
+            assert!(!farside.server_stats().await.unwrap().is_empty());
+        });
+    });
+}
+
+#[test]
+fn keys_and_values_of_every_size_at_the_edges_come_back() {
+    // A record must be copied within a quarantine, which takes a build without optimization long.
+    let slow = Config { quarantine: Duration::from_secs(2), ..config() };
+    for way in Way::ALL {
+        let farside = Embedded::start(slow.clone(), way.builder()).unwrap();
+        let mut session = farside.session().unwrap();
+        // A server gives each operation half a second, in which it copies less without optimization.
+        let longest = if way.updates_one_sided() { 16 << 20 } else { 4 << 20 };
+        for (key_len, value_len) in [(1, 0), (4096, 0), (3, 24), (7, 1017), (4096, 65_536), (9, longest)] {
+            let key: Vec<u8> = (0..key_len).map(|i| (i * 31) as u8).collect();
+            let value: Vec<u8> = (0..value_len).map(|i| (i * 7 + i / 251) as u8).collect();
+            session
+                .put(&key, &value)
+                .unwrap_or_else(|error| panic!("{way:?}: a value of {value_len} bytes: {error}"));
+            let got = session.get(&key).unwrap().unwrap();
+            assert!(*got == value[..], "{way:?}: a value of {value_len} bytes");
+        }
+        for (key, value, kind) in [
+            (Vec::new(), Vec::new(), ErrorKind::Invalid),
+            (vec![0; 4097], Vec::new(), ErrorKind::TooLarge),
+            (vec![0], vec![0; (16 << 20) + 1], ErrorKind::TooLarge),
+        ] {
+            let error = session.put(&key, &value).unwrap_err();
+            assert_eq!(error.kind(), kind);
+            if value.is_empty() {
+                assert_eq!(session.get(&key).unwrap_err().kind(), kind);
+                assert_eq!(session.delete(&key).unwrap_err().kind(), kind);
+                assert_eq!(session.fetch_add(&key, 1).unwrap_err().kind(), kind);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_expires_and_a_counter_keeps_its_time() {
+    over_each_way(|_, farside| {
+        let mut session = farside.session().unwrap();
+        let ttl = PutOptions::new().ttl(Duration::from_millis(150));
+        let version = stored(session.put_with("k", "v", ttl).unwrap());
+        assert!(session.get("k").unwrap().unwrap().expires_at().is_some());
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(session.get("k").unwrap(), None);
+        assert_eq!(session.compare_exchange("k", version, "x").unwrap(), Put::Mismatch { current: None });
+        assert!(!session.delete("k").unwrap(), "an expired value is no value");
+        stored(session.put_if_absent("k", "again").unwrap());
+        assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"again"[..]));
+    });
+}
+
+#[test]
+fn the_counts_tell_one_round_trip_for_what_is_warm() {
+    for way in [Way::Shm, Way::ShmWithoutAtomics] {
+        let farside = way.start();
+        let mut session = farside.session().unwrap();
+        session.put("k", "one").unwrap();
+        session.get("k").unwrap();
+        let counts = *session.last_counts();
+        assert_eq!((counts.fabric.round_trips, counts.fabric.reads, counts.hint_hits), (1, 1, 1), "{way:?}");
+        session.put("k", "two").unwrap();
+        let (put, two_sided) = (*session.last_counts(), u64::from(!way.updates_one_sided()));
+        assert_eq!((put.two_sided, put.fabric.round_trips), (two_sided, 1 - two_sided), "{way:?}");
+        let stats = session.stats()[Operation::Put];
+        assert_eq!((stats.count, stats.errors), (2, 0));
+        drop(session);
+        assert_eq!(farside.stats()[Operation::Get].count, 1, "a session's figures outlive it");
+    }
+}
+
+#[test]
+fn a_reader_reads_and_is_refused_updates() {
+    for way in Way::ALL {
+        let farside = way.start();
+        farside.session().unwrap().put("k", "v").unwrap();
+        let reader = way.builder().address(&farside.address()).read_only(true).connect_blocking().unwrap();
+        let mut session = reader.session().unwrap();
+        assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+        for error in [
+            session.put("k", "x").unwrap_err(),
+            session.delete("k").unwrap_err(),
+            session.fetch_add("n", 1).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        }
+        assert_eq!(reader.active().reads == AccessPath::OneSided, way.reads_one_sided());
+        assert_eq!(reader.active().updates, AccessPath::TwoSided);
+    }
+}
+
+#[test]
+fn memory_that_is_used_up_says_full_and_goes_on_serving() {
+    for way in [Way::Shm, Way::Tcp] {
+        let small = Config { memory: 4 << 20, shards: Some(1), ..config() };
+        let farside = Embedded::start(small, way.builder().deadline(Duration::from_secs(2))).unwrap();
+        let mut session = farside.session().unwrap();
+        let value = vec![7; 60_000];
+        let full = (0..1000).find_map(|i| session.put(format!("{i}"), &value).err().map(|error| (i, error)));
+        let (stored, error) = full.expect("4 MiB do not hold 60 MB");
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        assert!(stored > 10);
+        for i in 0..stored {
+            assert_eq!(session.get(format!("{i}")).unwrap().as_deref(), Some(&value[..]), "{i}");
+        }
+        // A key that goes makes room, after the quarantine.
+        for i in 0..4 {
+            assert!(session.delete(format!("{i}")).unwrap());
+        }
+        session.flush();
+        session.put("again", &value[..1000]).unwrap();
+    }
+}
