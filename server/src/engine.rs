@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// How long an operation may take. Without rivals it takes microseconds; with many it waits for them in a loop,
 /// in which other connections of this thread wait too.
-const OPERATION: Duration = Duration::from_secs(1);
+const OPERATION: Duration = Duration::from_secs(2);
 
 /// Bytes of blocks that an engine leases at a time, for each class, and the most blocks.
 const STOCK_BYTES: usize = 16 << 10;

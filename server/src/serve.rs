@@ -142,7 +142,12 @@ async fn part(worker: &Worker, session: &Session, connection: &mut Connection, e
     let (id, shares_memory) = (session.id, session.via == Via::Shm);
     match end {
         End::Closed => {}
-        End::Io(error) => tracing::debug!(session = id, %error, "connection lost"),
+        End::Io(error) => {
+            tracing::debug!(session = id, %error, "connection lost");
+            if shares_memory {
+                connection.drain().await;
+            }
+        }
         End::Stopping => {
             // What was asked is answered before it.
             let message = "the server is shutting down";
