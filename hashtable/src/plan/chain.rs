@@ -61,9 +61,13 @@ impl Seen {
         record::HEADER_LEN + self.key_len..self.len()
     }
 
+    /// Whether it had expired at `wall_ms`.
+    ///
+    /// "Expired" may be answered only by a time from before the READ: then the record was current and expired at
+    /// once, when it was read. By a later one it may have been superseded before it expired.
     #[inline]
-    pub(super) fn is_expired<I: Io>(&self, io: &I) -> bool {
-        self.expires_at_ms != 0 && self.expires_at_ms <= io.wall_ms()
+    pub(super) fn is_expired(&self, wall_ms: u64) -> bool {
+        self.expires_at_ms != 0 && self.expires_at_ms <= wall_ms
     }
 }
 

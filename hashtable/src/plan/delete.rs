@@ -55,7 +55,7 @@ pub async fn delete<I: Io>(
     }
     loop {
         match lookup(io, table, op).await? {
-            Lookup::Found(found) if found.seen.is_expired(io) => return Ok(missing(wanted)),
+            Lookup::Found(found) if found.expired => return Ok(missing(wanted)),
             Lookup::Found(found) => {
                 if wanted.is_some_and(|version| version != found.seen.version) {
                     return Ok(Delete::Mismatch { current: Some(found.seen.version) });

@@ -36,6 +36,7 @@ pub async fn fetch_add<I: Io>(
 ) -> Result<Added, Failure> {
     let mut insertions = 0;
     loop {
+        // The record to supersede, and what is in it unless it has expired.
         let (target, seen) = match hint.take() {
             Some(hint) => {
                 let Some(mut warm) = Warm::begin(io, table, hint) else { continue };
@@ -46,7 +47,7 @@ pub async fn fetch_add<I: Io>(
                 (Ok(Target::hinted(io, op, &hint)), Some(seen))
             }
             None => match lookup(io, table, op).await? {
-                Lookup::Found(found) => (Ok(Target::found(&found)), Some(found.seen)),
+                Lookup::Found(found) => (Ok(Target::found(&found)), (!found.expired).then_some(found.seen)),
                 Lookup::Absent { dead: Some(forward), .. } => {
                     super::bring_forward(io, table, forward, op.deadline_ns, duties).await?;
                     continue;
@@ -54,7 +55,7 @@ pub async fn fetch_add<I: Io>(
                 Lookup::Absent { window, dead: None } => (Err(window), None),
             },
         };
-        let (old, expires_at_ms) = match seen.filter(|seen| !seen.is_expired(io)) {
+        let (old, expires_at_ms) = match seen {
             Some(seen) => (seen.counter(io.incoming()).ok_or(Failure::NotACounter)?, seen.expires_at_ms),
             None => (0, 0),
         };

@@ -39,13 +39,13 @@ pub async fn get<I: Io>(
         && io.run(&mut warm.chain).await.is_ok()
         && let Some((seen, hint)) = warm.finish(io, table, op).await
     {
-        return Ok(got(io, &seen, hint));
+        return Ok(Some(got(&seen, hint)));
     }
     let (forward, answer) = match lookup(io, table, op).await? {
         // Linearized when the link was read as END.
         Lookup::Found(found) => {
             let hint = hint_to(&found.seen, found.slot, found.since_ns);
-            (Some(found.forward), got(io, &found.seen, hint))
+            (Some(found.forward), (!found.expired).then(|| got(&found.seen, hint)))
         }
         // Linearized within the lookup: a key changes slots only by being deleted in between, so a key that is in
         // none of the slots, each read once, was absent at some moment.
@@ -70,17 +70,14 @@ pub(super) fn hint_to(seen: &Seen, slot: SlotIndex, seen_ns: u64) -> Hint {
 }
 
 #[inline]
-fn got<I: Io>(io: &I, seen: &Seen, hint: Hint) -> Option<Got> {
-    if seen.is_expired(io) {
-        return None;
-    }
-    Some(Got {
+fn got(seen: &Seen, hint: Hint) -> Got {
+    Got {
         value: seen.value(),
         version: seen.version,
         expires_at_ms: seen.expires_at_ms,
         flags: seen.flags,
         hint,
-    })
+    }
 }
 
 /// A READ of the record that a hint names.
@@ -108,7 +105,8 @@ impl Warm {
     }
 
     /// What the READ brought, once it has completed: the current record, or the successor of the one that the hint
-    /// names; no further. `None` sends the operation the cold way.
+    /// names; no further. `None` sends the operation the cold way, also if the record has expired by now: only a
+    /// clock that was looked at before the READ can tell whether it already had when it was read.
     #[inline]
     pub(super) async fn finish<I: Io>(&self, io: &mut I, table: &Table, op: &Op<'_>) -> Option<(Seen, Hint)> {
         let seen = own_record(io, op, self.hint.locator, self.len)?;
@@ -124,6 +122,9 @@ impl Warm {
             }
             _ => return None,
         };
+        if seen.expires_at_ms != 0 && seen.is_expired(io.wall_ms()) {
+            return None;
+        }
         // A hint in use is kept young, though not written again for each GET.
         if self.since_ns.saturating_sub(hint.seen_ns) > table.quarantine_ns * 64 {
             hint.seen_ns = self.since_ns;

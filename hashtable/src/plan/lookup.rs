@@ -70,6 +70,8 @@ pub(super) struct Found {
     pub(super) slot: SlotIndex,
     /// The record, its link END.
     pub(super) seen: Seen,
+    /// Whether it had expired when it was read.
+    pub(super) expired: bool,
     /// From the slot, as it was read, to the record: idle unless the slot lags.
     pub(super) forward: Forward,
     /// When the first READ this rests on was posted: rule T2 counts from here.
@@ -93,8 +95,8 @@ pub(super) async fn lookup<I: Io>(io: &mut I, table: &Table, op: &Op<'_>) -> Res
     let mut suspect = Suspect::default();
     for attempt in 0.. {
         op.check_deadline(io)?;
-        let since_ns = io.now();
-        if let Ok(Round::Settled(lookup)) = round(io, table, op, since_ns, &mut suspect).await
+        let (since_ns, wall_ms) = (io.now(), io.wall_ms());
+        if let Ok(Round::Settled(lookup)) = round(io, table, op, since_ns, wall_ms, &mut suspect).await
             && table.is_fresh(io, since_ns)
         {
             return Ok(lookup);
@@ -121,6 +123,7 @@ async fn round<I: Io>(
     table: &Table,
     op: &Op<'_>,
     since_ns: u64,
+    wall_ms: u64,
     suspect: &mut Suspect,
 ) -> Result<Round, Lost> {
     let window = read_window(io, table, op.hash).await?;
@@ -132,7 +135,8 @@ async fn round<I: Io>(
         let mut forward = Forward::from(slot, word, op.hash, since_ns);
         match walk(io, table, Owner::of(op), &mut forward, |_| ()).await? {
             End::Current(seen) => {
-                return Ok(Round::Settled(Lookup::Found(Found { slot, seen, forward, since_ns })));
+                let expired = seen.is_expired(wall_ms);
+                return Ok(Round::Settled(Lookup::Found(Found { slot, seen, expired, forward, since_ns })));
             }
             End::Dead => dead = Some(forward),
             End::OtherKey => {}

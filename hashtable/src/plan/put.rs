@@ -71,7 +71,7 @@ pub async fn put<I: Io>(
     loop {
         match lookup(io, table, op).await? {
             Lookup::Found(found) => {
-                let expired = found.seen.is_expired(io);
+                let expired = found.expired;
                 match condition {
                     Condition::Absent if !expired => {
                         return Ok(Put::Mismatch { current: Some(found.seen.version) });
