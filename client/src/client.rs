@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Keys and values are anything that is bytes.
 ///
 /// ```
-/// # farside_transport::channel::block_on(async {
+/// # pollster::block_on(async {
 /// # let server = farside::embedded()?;
 /// # let address = server.address();
 /// let client = farside::Client::connect(&address).await?;
@@ -118,7 +118,7 @@ impl Client {
     /// Two-sided ones are under way together.
     ///
     /// ```
-    /// # farside_transport::channel::block_on(async {
+    /// # pollster::block_on(async {
     /// # let client = farside::embedded()?;
     /// client.put("a", "1").await?;
     /// let values = client.get_many(&["a", "b"]).await;
