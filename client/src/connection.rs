@@ -112,6 +112,8 @@ impl Connection {
     pub(crate) fn call_error(&self, error: CallError, deadline: &Deadline) -> Error {
         match error {
             CallError::Answered { kind, message } => Error::Server { kind, message },
+            // It waited for a connection, and not for the server.
+            CallError::Deadline(_) if !self.channel.is_up() => self.gone(),
             CallError::Deadline(_) => deadline.error(),
             CallError::Indeterminate { cause } => Error::Indeterminate((*cause).into()),
             CallError::Unavailable { cause } => {

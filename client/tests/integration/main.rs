@@ -1,5 +1,7 @@
 //! The library and the command against servers in this process.
 
+mod bad_input;
 mod cancel;
+mod command;
 mod operations;
 mod ways;

@@ -1,0 +1,179 @@
+//! What clients do when the server is stopped, killed, or comes back. The server is this program started anew,
+//! for it has to be another process; hence a main function in place of the usual test harness.
+
+mod server;
+
+use farside::{Client, ErrorKind, TransportChoice};
+use libtest_mimic::{Arguments, Failed, Trial};
+use pollster::block_on;
+use server::Process;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+fn main() -> ExitCode {
+    server::perhaps_run(&std::env::args().collect::<Vec<_>>());
+    let trial = |name: &str, test: fn()| {
+        Trial::test(name, move || {
+            test();
+            Ok::<(), Failed>(())
+        })
+    };
+    let trials = vec![
+        trial("reads_go_on_while_the_server_is_stopped", reads_go_on_while_the_server_is_stopped),
+        trial("what_needs_a_stopped_server_ends_by_its_deadline", what_needs_a_stopped_server_ends),
+        trial("the_end_of_a_client_is_bounded", the_end_of_a_client_is_bounded),
+        trial("a_client_survives_its_server", a_client_survives_its_server),
+        trial("a_server_that_is_gone_is_unavailable", a_server_that_is_gone_is_unavailable),
+        trial("memory_of_a_killed_writer_is_usable_again", memory_of_a_killed_writer_is_usable_again),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn connect(address: &str, transport: TransportChoice, deadline: Duration) -> Client {
+    let builder = Client::builder().address(address).transport(transport).deadline(deadline);
+    builder.connect_blocking().unwrap()
+}
+
+const HASTY: Duration = Duration::from_millis(300);
+/// By then a client knows that its server was killed.
+const NOTICED: Duration = Duration::from_millis(100);
+const PATIENT: Duration = Duration::from_secs(10);
+
+/// How long `operation` took.
+fn timed<T>(operation: impl FnOnce() -> T) -> (T, Duration) {
+    let began = Instant::now();
+    (operation(), began.elapsed())
+}
+
+fn reads_go_on_while_the_server_is_stopped() {
+    let server = Process::start();
+    let client = connect(server.address(), TransportChoice::Shm, PATIENT);
+    let mut session = client.session().unwrap();
+    for key in 0..100u32 {
+        session.put(key.to_le_bytes(), [7; 100]).unwrap();
+    }
+    server.stop();
+    for key in 0..100u32 {
+        assert_eq!(session.get(key.to_le_bytes()).unwrap().as_deref(), Some(&[7; 100][..]));
+        assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
+    }
+    assert_eq!(session.get("absent").unwrap(), None);
+    // Updates too, for as long as there are blocks.
+    session.put(7u32.to_le_bytes(), [8; 100]).unwrap();
+    assert_eq!(session.get(7u32.to_le_bytes()).unwrap().as_deref(), Some(&[8; 100][..]));
+    server.go_on();
+    for key in 0..100u32 {
+        session.put(key.to_le_bytes(), [9; 100]).unwrap();
+    }
+}
+
+fn what_needs_a_stopped_server_ends() {
+    let server = Process::start();
+    let tcp = connect(server.address(), TransportChoice::Tcp, HASTY);
+    let shm = connect(server.address(), TransportChoice::Shm, HASTY);
+    tcp.session().unwrap().put("k", "v").unwrap();
+    server.stop();
+    let mut session = tcp.session().unwrap();
+    for (kind, (outcome, time)) in [
+        (ErrorKind::Deadline, timed(|| session.get("k").map(drop))),
+        (ErrorKind::Indeterminate, timed(|| session.put("k", "w").map(drop))),
+        (ErrorKind::Indeterminate, timed(|| session.fetch_add("n", 1).map(drop))),
+        (ErrorKind::Deadline, timed(|| session.ping().map(drop))),
+        (ErrorKind::Deadline, timed(|| block_on(tcp.get("k")).map(drop))),
+        // No block was ever leased, so none can be had: and nothing can have happened.
+        (ErrorKind::Deadline, timed(|| shm.session().unwrap().put("k", "w").map(drop))),
+        (ErrorKind::Deadline, timed(|| block_on(shm.put("k", "w")).map(drop))),
+    ] {
+        assert_eq!(outcome.unwrap_err().kind(), kind);
+        assert!(time >= HASTY - HASTY / 10 && time < HASTY * 5, "{time:?}");
+    }
+    server.go_on();
+    let patient = shm.with_deadline(PATIENT);
+    block_on(patient.put("k", "x")).unwrap();
+    assert_eq!(block_on(patient.get("k")).unwrap().as_deref(), Some(&b"x"[..]));
+}
+
+fn the_end_of_a_client_is_bounded() {
+    let server = Process::start();
+    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
+        let client = connect(server.address(), transport, HASTY);
+        let mut session = client.session().unwrap();
+        block_on(client.put("k", "v")).unwrap();
+        for key in 0..100u32 {
+            session.put(key.to_le_bytes(), "v").unwrap();
+        }
+        server.stop();
+        let ((), time) = timed(|| {
+            drop(session);
+            drop(client);
+        });
+        server.go_on();
+        assert!(time < Duration::from_secs(2), "{transport}: {time:?}");
+    }
+}
+
+fn a_client_survives_its_server() {
+    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
+        let server = Process::start();
+        let client = connect(server.address(), transport, PATIENT);
+        let mut session = client.session().unwrap();
+        session.put("k", "old").unwrap();
+        block_on(client.put("c", "old")).unwrap();
+        let address = server.kill();
+        std::thread::sleep(NOTICED);
+        // Operations wait for a server that comes back before their deadline.
+        let next = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            Process::start_at(&address)
+        });
+        assert_eq!(session.get("k").unwrap(), None, "{transport}: another server, another table");
+        let _server = next.join().unwrap();
+        session.put("k", "new").unwrap();
+        assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"new"[..]));
+        assert_eq!(block_on(client.get("c")).unwrap(), None);
+        block_on(client.put("c", "new")).unwrap();
+        assert_eq!(block_on(client.get("c")).unwrap().as_deref(), Some(&b"new"[..]));
+        block_on(client.ping()).unwrap();
+    }
+}
+
+fn a_server_that_is_gone_is_unavailable() {
+    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
+        let server = Process::start();
+        let client = connect(server.address(), transport, HASTY);
+        let mut session = client.session().unwrap();
+        session.put("k", "v").unwrap();
+        block_on(client.put("k", "v")).unwrap();
+        server.kill();
+        std::thread::sleep(NOTICED);
+        for (outcome, time) in [
+            timed(|| session.get("k").map(drop)),
+            timed(|| session.put("k", "w").map(drop)),
+            timed(|| session.ping().map(drop)),
+            timed(|| block_on(client.get("k")).map(drop)),
+            timed(|| block_on(client.delete("k")).map(drop)),
+        ] {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable, "{transport}");
+            assert!(time < HASTY * 5, "{transport}: {time:?}");
+        }
+    }
+}
+
+/// A client is killed again and again in the middle of its PUTs; its keys can be changed within a second.
+fn memory_of_a_killed_writer_is_usable_again() {
+    let server = Process::start();
+    let client = connect(server.address(), TransportChoice::Shm, Duration::from_secs(1));
+    let mut session = client.session().unwrap();
+    for round in 0..10 {
+        let writer = server.start_writer();
+        std::thread::sleep(Duration::from_millis(100 + round * 7));
+        writer.kill();
+        for key in server::writers_keys() {
+            if let Some(value) = session.get(&key).unwrap() {
+                assert!(value.iter().all(|byte| *byte == value[0]), "a torn value");
+            }
+            session.put(&key, [round as u8; 50]).unwrap();
+            assert!(session.delete(&key).unwrap());
+        }
+    }
+}
