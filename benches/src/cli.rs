@@ -128,9 +128,10 @@ pub struct StoreFlags {
     /// Longest time for each operation.
     #[arg(long, env = "FARSIDE_DEADLINE", value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub deadline: Duration,
-    /// Memory of each thread for places of keys, 32 bytes each; a key whose place is known is read in one round trip.
-    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
-    pub hint_memory: ByteSize,
+    /// Most memory of each thread for hints, 64 to 128 bytes a key; a key with a hint is read in one round trip
+    /// [default: the client library's].
+    #[arg(long, value_name = "SIZE")]
+    pub hint_memory: Option<ByteSize>,
     /// Memory of a server in this process [default: what the workload needs].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,

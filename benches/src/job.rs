@@ -91,11 +91,11 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
 
 /// The server that the flags name; without a command and without one, a server in this process.
 fn farside(plan: &Plan, flags: &StoreFlags) -> Result<Farside, JobError> {
-    let mut client = farside::Client::builder()
-        .transport(flags.transport)
-        .deadline(flags.deadline)
-        .hint_memory(usize::try_from(flags.hint_memory.as_u64()).unwrap_or(usize::MAX))
-        .name("farside-bench");
+    let mut client =
+        farside::Client::builder().transport(flags.transport).deadline(flags.deadline).name("farside-bench");
+    if let Some(memory) = flags.hint_memory {
+        client = client.hint_memory(usize::try_from(memory.as_u64()).unwrap_or(usize::MAX));
+    }
     for &requirement in &flags.require {
         client = client.require(requirement);
     }

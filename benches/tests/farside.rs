@@ -142,7 +142,7 @@ fn processes_share_a_run_of_inserts() {
 fn a_store_that_cannot_be_used_as_asked_is_refused_in_words() {
     let server = server();
     for (arguments, code, message) in [
-        ("run --server 127.0.0.1:1".to_owned(), 1, "no connection to 127.0.0.1:1"),
+        ("run --server 127.0.0.1:1".to_owned(), 1, "nothing listens at 127.0.0.1:1"),
         ("run --server host:port".to_owned(), 2, "port"),
         (
             format!("run --server {} --transport tcp --require one-sided-reads", server.address()),

@@ -7,6 +7,7 @@ pub mod inserts;
 pub mod pacing;
 pub mod phase;
 pub mod request;
+pub mod server_cpu;
 pub mod worker;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ use clock::Clock;
 use collector::{Collected, Observer, collect};
 use exchange::Exchange;
 use phase::Phase;
+use server_cpu::ServerCpu;
 use worker::{Times, Worker};
 
 use crate::generator::acknowledged::AcknowledgedCounter;
@@ -96,7 +98,8 @@ pub fn run<T: Target, C: Clock>(
         drop(ready);
         opened.iter().take(starts.len()).collect::<Result<(), _>>()?;
 
-        let (mut started_at, mut cpu_before) = (SystemTime::now(), target.server_cpu());
+        let mut server_cpu = ServerCpu::start(target);
+        let mut started_at = SystemTime::now();
         let start = clock.now();
         let measure_from = start.saturating_add(nanoseconds(phase.warm_up));
         let deadline = phase.duration.map_or(u64::MAX, |time| measure_from.saturating_add(nanoseconds(time)));
@@ -106,12 +109,12 @@ pub fn run<T: Target, C: Clock>(
         }
         let mut warmed_up = || {
             if !phase.warm_up.is_zero() {
-                (started_at, cpu_before) = (SystemTime::now(), target.server_cpu());
+                started_at = SystemTime::now();
+                server_cpu.restart();
             }
         };
         let collected = collect(&reports, &returns, blank, observer, &mut warmed_up);
-        let server_cpu =
-            target.server_cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+        let server_cpu = server_cpu.used();
         let ended = collected.ends.iter().map(|end| end.at).max().unwrap_or(measure_from);
         let elapsed = Duration::from_nanos(ended.saturating_sub(measure_from));
         Ok(Outcome { started_at, elapsed, collected, server_cpu })
