@@ -6,6 +6,7 @@ use crate::handshake::HELLO_LEN_MAX;
 use crate::inbox::Inbox;
 use crate::listen::SocketFile;
 use crate::state::State;
+use crate::stats::Role;
 use crate::stream::{Accepted, Stream};
 use crate::worker::Arrival;
 use farside_protocol::ErrorKind;
@@ -45,7 +46,7 @@ pub(crate) fn spawn(
     let unix = unix.map(tokio::net::UnixListener::from_std).transpose()?;
     drop(entered);
     thread::Builder::new().name("farside-accept".into()).spawn(move || {
-        state.threads.register();
+        state.threads.register(Role::Serving);
         runtime.block_on(async {
             let stopped = state.stop.notify.notified();
             if !state.stop.has_begun() {

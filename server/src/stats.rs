@@ -106,7 +106,9 @@ pub(crate) fn collect(state: &State) -> Vec<Statistic> {
     for (name, value) in state.sweeps.list() {
         list.put(name, value);
     }
-    list.put("farside_cpu_microseconds_total", state.threads.cpu_us());
+    let (serving, upkeep) = (state.threads.cpu_us(Role::Serving), state.threads.cpu_us(Role::Upkeep));
+    list.put("farside_cpu_microseconds_total", serving + upkeep);
+    list.put("farside_upkeep_cpu_microseconds_total", upkeep);
     list.put("farside_process_cpu_microseconds_total", process_cpu_us());
     list.0
 }
@@ -204,19 +206,30 @@ fn keys(shard: &Shard) -> u64 {
     keys
 }
 
+/// What a thread of the server is there for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Connections and their requests.
+    Serving,
+    /// Keeping the table tidy, whoever asks for what.
+    Upkeep,
+}
+
 /// The threads of a server, to tell its processor time from that of the program it is embedded in.
 #[derive(Default)]
-pub(crate) struct Threads(Mutex<Vec<Pid>>);
+pub(crate) struct Threads(Mutex<Vec<(Role, Pid)>>);
 
 impl Threads {
     /// Adds the calling thread.
-    pub(crate) fn register(&self) {
-        self.0.lock().push(gettid());
+    pub(crate) fn register(&self, role: Role) {
+        self.0.lock().push((role, gettid()));
     }
 
-    /// Processor time of all of them.
-    fn cpu_us(&self) -> u64 {
-        self.0.lock().iter().filter_map(|thread| thread_cpu_ns(*thread)).sum::<u64>() / 1000
+    /// Processor time of all that have this role.
+    fn cpu_us(&self, role: Role) -> u64 {
+        let threads = self.0.lock();
+        let these = threads.iter().filter(|(of, _)| *of == role);
+        these.filter_map(|(_, thread)| thread_cpu_ns(*thread)).sum::<u64>() / 1000
     }
 }
 

@@ -5,6 +5,7 @@ use crate::pass::{Found, Pass, Tools};
 use crate::remains::Remains;
 use crate::session::Session;
 use crate::state::State;
+use crate::stats::Role;
 use farside_transport::clock::wall_ms;
 use std::io;
 use std::mem;
@@ -140,7 +141,7 @@ impl SweepCounts {
 /// Starts the thread.
 pub(crate) fn spawn(state: Arc<State>, orders: Orders) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("farside-sweep".into()).spawn(move || {
-        state.threads.register();
+        state.threads.register(Role::Upkeep);
         Sweep::new(state).run(&orders.0);
     })
 }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::serve::serve;
 use crate::session::Via;
 use crate::state::{Place, State};
-use crate::stats::{Kind, Status};
+use crate::stats::{Kind, Role, Status};
 use crate::stream::{Accepted, Stream};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -45,7 +45,7 @@ impl Worker {
     ) -> io::Result<JoinHandle<()>> {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         thread::Builder::new().name(format!("farside-{index}")).spawn(move || {
-            state.threads.register();
+            state.threads.register(Role::Serving);
             let worker = Rc::new(Self {
                 engine: RefCell::new(Engine::new(state.clone())),
                 state,

@@ -162,6 +162,7 @@ fn merge_phase(phase: &mut PhaseReport, others: &[&PhaseReport]) -> Option<Strin
         phase.problems.extend(other.problems.iter().cloned());
         // Each process asked the same servers.
         phase.server_cpu_ns = phase.server_cpu_ns.max(other.server_cpu_ns);
+        phase.server_upkeep_ns = phase.server_upkeep_ns.max(other.server_upkeep_ns);
         for (mine, theirs) in phase.kinds.iter_mut().zip(&other.kinds) {
             merge_kind(mine, theirs);
         }

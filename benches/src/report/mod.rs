@@ -18,7 +18,7 @@ mod sample;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -118,8 +118,10 @@ pub struct PhaseReport {
     pub gave_up: bool,
     /// Whether a signal ended it before its time.
     pub interrupted: bool,
-    /// Processor time that the store's servers used meanwhile, nanoseconds, if they tell.
+    /// Processor time that the store's servers used meanwhile for connections and requests, nanoseconds, if they tell.
     pub server_cpu_ns: Option<u64>,
+    /// Processor time that they used to keep the store tidy, which goes by time and not by requests.
+    pub server_upkeep_ns: Option<u64>,
     /// The first thing that went wrong on each thread.
     pub problems: Vec<String>,
     /// Second by second.
@@ -159,7 +161,7 @@ impl PhaseReport {
             started_at_ms: started_at
                 .duration_since(SystemTime::UNIX_EPOCH)
                 .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
-            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            elapsed_ns: nanoseconds(elapsed),
             operations,
             throughput: if seconds > 0.0 { operations as f64 / seconds } else { 0.0 },
             kinds: collected
@@ -171,7 +173,8 @@ impl PhaseReport {
             warm_up_problems: collected.warm_up_problems,
             gave_up: collected.ends.iter().any(|end| end.gave_up),
             interrupted,
-            server_cpu_ns: server_cpu.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            server_cpu_ns: server_cpu.map(|time| nanoseconds(time.serving)),
+            server_upkeep_ns: server_cpu.map(|time| nanoseconds(time.upkeep)),
             problems: collected
                 .ends
                 .iter()
@@ -243,6 +246,10 @@ impl KindReport {
     pub fn operations(&self) -> u64 {
         self.done + self.not_found + self.failures()
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn elements(json: &mut serde_json::Value) -> &mut [serde_json::Value] {

@@ -56,6 +56,7 @@ fn phase(name: Kind, kinds: Vec<KindReport>) -> PhaseReport {
         gave_up: false,
         interrupted: false,
         server_cpu_ns: Some(2_000_000),
+        server_upkeep_ns: Some(5_000_000),
         problems: Vec::new(),
     }
 }

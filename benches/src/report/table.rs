@@ -167,7 +167,9 @@ fn remarks(phase: &PhaseReport, verified: bool) -> Vec<String> {
             Some(each) => format!("{} per one-sided GET", latency(each)),
             None => format!("{} per operation", latency(nanoseconds as f64 / phase.operations.max(1) as f64)),
         };
-        remarks.push(format!("server processor time {}, {each}", latency(nanoseconds as f64)));
+        let upkeep = latency(phase.server_upkeep_ns.unwrap_or(0) as f64);
+        let serving = latency(nanoseconds as f64);
+        remarks.push(format!("server processor time {serving}, {each}; and {upkeep} of upkeep"));
     }
     for kind in &phase.kinds {
         for (error, times) in &kind.failed {

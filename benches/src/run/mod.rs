@@ -21,12 +21,12 @@ use clock::Clock;
 use collector::{Collected, Observer, collect};
 use exchange::Exchange;
 use phase::Phase;
-use server_cpu::ServerCpu;
+use server_cpu::CpuMeter;
 use worker::{Times, Worker};
 
 use crate::generator::acknowledged::AcknowledgedCounter;
 use crate::measure::interval::Interval;
-use crate::target::{SessionError, Target};
+use crate::target::{ServerCpu, SessionError, Target};
 use crate::workload::error::WorkloadError;
 
 /// What came of a phase.
@@ -39,7 +39,7 @@ pub struct Outcome {
     /// All that was measured.
     pub collected: Collected,
     /// Processor time that the store's servers used meanwhile, if they tell.
-    pub server_cpu: Option<Duration>,
+    pub server_cpu: Option<ServerCpu>,
 }
 
 /// A phase that could not begin.
@@ -98,7 +98,7 @@ pub fn run<T: Target, C: Clock>(
         drop(ready);
         opened.iter().take(starts.len()).collect::<Result<(), _>>()?;
 
-        let mut server_cpu = ServerCpu::start(target);
+        let mut server_cpu = CpuMeter::start(target);
         let mut started_at = SystemTime::now();
         let start = clock.now();
         let measure_from = start.saturating_add(nanoseconds(phase.warm_up));

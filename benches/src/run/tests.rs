@@ -83,8 +83,9 @@ impl<F: Fn(Call<'_>) -> Answer + Sync> Target for Scripted<'_, F> {
         Ok(self)
     }
 
-    fn server_cpu(&self) -> Option<Duration> {
-        Some(Duration::from_nanos(self.calls.load(Ordering::Relaxed)))
+    fn server_cpu(&self) -> Option<ServerCpu> {
+        let serving = Duration::from_nanos(self.calls.load(Ordering::Relaxed));
+        Some(ServerCpu { serving, upkeep: Duration::ZERO })
     }
 }
 
@@ -200,6 +201,8 @@ fn operations_that_were_due_but_never_started_are_told() {
     assert_eq!(outcome.collected.total.operations, 1000);
     assert_eq!(outcome.collected.ends[0].unissued, 9000);
     assert_eq!(outcome.elapsed, Duration::from_secs(1));
+    let serving = outcome.server_cpu.expect("the script tells").serving;
+    assert_eq!(serving, Duration::from_nanos(1000), "the script says 1 ns a call");
 }
 
 #[test]
@@ -346,7 +349,7 @@ fn a_store_that_refuses_ends_the_phase_before_it_begins() {
         fn session(&self) -> Result<Self::Session<'_>, SessionError> {
             Err(SessionError("no server answers at 127.0.0.1:7471".to_owned()))
         }
-        fn server_cpu(&self) -> Option<Duration> {
+        fn server_cpu(&self) -> Option<ServerCpu> {
             None
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use farside::server::Config;
 use farside::{Builder, Client, Embedded, FabricCounts, Operation, Statistic, Stats};
 
-use super::{Answer, Counts, Description, ErrorKind, Reply, Session, SessionError, Target};
+use super::{Answer, Counts, Description, ErrorKind, Reply, ServerCpu, Session, SessionError, Target};
 
 /// A client of a Farside server.
 #[derive(Debug)]
@@ -88,9 +88,12 @@ impl Target for Farside {
         Ok(FarsideSession { forwarded: Forwarded::default(), session, failure: None })
     }
 
-    fn server_cpu(&self) -> Option<Duration> {
+    fn server_cpu(&self) -> Option<ServerCpu> {
         let statistics = self.asking.lock().ok()?.server_stats().ok()?;
-        value(&statistics, "farside_cpu_microseconds_total")?.parse().ok().map(Duration::from_micros)
+        let time = |name| value(&statistics, name)?.parse().ok().map(Duration::from_micros);
+        let (all, upkeep) =
+            (time("farside_cpu_microseconds_total")?, time("farside_upkeep_cpu_microseconds_total")?);
+        Some(ServerCpu { serving: all.saturating_sub(upkeep), upkeep })
     }
 }
 

@@ -29,7 +29,27 @@ pub trait Target: Sync {
     fn session(&self) -> Result<Self::Session<'_>, SessionError>;
 
     /// Processor time that the store's servers have used so far, if they tell.
-    fn server_cpu(&self) -> Option<Duration>;
+    fn server_cpu(&self) -> Option<ServerCpu>;
+}
+
+/// Processor time of a store's servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerCpu {
+    /// For connections and requests.
+    pub serving: Duration,
+    /// For keeping the store tidy, whoever asks for what.
+    pub upkeep: Duration,
+}
+
+impl ServerCpu {
+    /// What was used since `before`, an earlier reading.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            serving: self.serving.saturating_sub(before.serving),
+            upkeep: self.upkeep.saturating_sub(before.upkeep),
+        }
+    }
 }
 
 /// One thread's synchronous handle to the store.

@@ -1,12 +1,11 @@
 //! The reference: a concurrent map in this process, get and copy, without any fabric.
 
 use std::hash::{BuildHasherDefault, Hasher};
-use std::time::Duration;
 
 use ::papaya::HashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Answer, Counts, Description, Reply, Session, SessionError, Target};
+use super::{Answer, Counts, Description, Reply, ServerCpu, Session, SessionError, Target};
 
 type Map = HashMap<Box<[u8]>, Box<[u8]>, BuildHasherDefault<KeyHasher>>;
 
@@ -61,7 +60,7 @@ impl Target for Papaya {
         Ok(PapayaSession { map: &self.map })
     }
 
-    fn server_cpu(&self) -> Option<Duration> {
+    fn server_cpu(&self) -> Option<ServerCpu> {
         None
     }
 }
