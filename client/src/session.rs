@@ -54,7 +54,7 @@ fn run<'a, T: Task<'a>>(
     limit: Duration,
     task: &mut T,
 ) -> Result<T::Answer> {
-    core.last = Counts::default();
+    core.begin(task.operation());
     let deadline = Deadline::after(limit);
     match core.attempt(task, deadline.first_slice()) {
         Attempt::Done(result) => result,
@@ -258,8 +258,8 @@ impl Session {
 
     /// What the last operation did on the fabric.
     #[inline]
-    pub fn last_counts(&self) -> &Counts {
-        &self.core.last
+    pub fn last_counts(&self) -> Counts {
+        self.core.last_counts()
     }
 
     /// The figures of this session since it was made.

@@ -1,6 +1,6 @@
 //! What operations did on the fabric, counted: the figures that hold on any machine, where times do not.
 
-use std::ops::{AddAssign, Index, IndexMut};
+use std::ops::{AddAssign, Index, IndexMut, Sub};
 
 pub use farside_transport::Counts as FabricCounts;
 
@@ -58,13 +58,37 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts an attempt's hint, if it had one.
+    /// Counts the hint of an attempt that took `round_trips`, if it took any.
     #[inline]
-    pub(crate) fn judge_hint(&mut self, hinted: bool) {
-        if hinted && self.fabric.round_trips == 1 {
-            self.hint_hits += 1;
-        } else {
-            self.hint_misses += 1;
+    pub(crate) fn judge_hint(&mut self, hinted: bool, round_trips: u64) {
+        match round_trips {
+            0 => {}
+            1 if hinted => self.hint_hits += 1,
+            _ => self.hint_misses += 1,
+        }
+    }
+}
+
+impl Sub for Counts {
+    type Output = Self;
+
+    /// What was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        let (now, then) = (self.fabric, earlier.fabric);
+        Self {
+            fabric: FabricCounts {
+                round_trips: now.round_trips - then.round_trips,
+                reads: now.reads - then.reads,
+                writes: now.writes - then.writes,
+                cas: now.cas - then.cas,
+                bytes_read: now.bytes_read - then.bytes_read,
+                bytes_written: now.bytes_written - then.bytes_written,
+                retries: now.retries - then.retries,
+                lost: now.lost - then.lost,
+            },
+            two_sided: self.two_sided - earlier.two_sided,
+            hint_hits: self.hint_hits - earlier.hint_hits,
+            hint_misses: self.hint_misses - earlier.hint_misses,
         }
     }
 }

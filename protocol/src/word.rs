@@ -231,6 +231,9 @@ pub enum Death {
 }
 
 /// The link of a record: the truth about whether it is its key's current one.
+// With a tag of a byte its copies would be made of parts that the processor cannot take from its store buffer: a
+// stall each time.
+#[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Link {
     /// Current, in the life of the block with this lease count.

@@ -114,7 +114,7 @@ struct Forwarded {
 
 impl FarsideSession {
     fn reply(&mut self, answer: Answer) -> Reply {
-        let last = *self.session.last_counts();
+        let last = self.session.last_counts();
         Reply { answer, counts: self.with_forwards(counts(last)) }
     }
 

@@ -13,7 +13,7 @@ pub(crate) use way::Way;
 
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::stats::{Counts, Stats};
+use crate::stats::{Counts, Operation, Stats};
 use crate::task::{Attempt, Task};
 use farside_protocol::Class;
 use farside_protocol::wire::Response;
@@ -30,8 +30,8 @@ pub(crate) struct Core {
     pub(crate) stats: Stats,
     /// How many operations there had been when it was last looked after.
     looked_after: u64,
-    /// Of the operation at hand.
-    pub(crate) last: Counts,
+    /// The type of the operation at hand, and that type's counts before it.
+    began: (Operation, Counts),
 }
 
 impl Core {
@@ -43,7 +43,7 @@ impl Core {
             hint_bytes,
             stats: Stats::default(),
             looked_after: 0,
-            last: Counts::default(),
+            began: (Operation::Get, Counts::default()),
         }
     }
 
@@ -53,6 +53,19 @@ impl Core {
 
     pub(crate) fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.inbox)
+    }
+
+    /// From here [`Core::last_counts`] counts.
+    #[inline]
+    pub(crate) fn begin(&mut self, operation: Operation) {
+        self.began = (operation, self.stats[operation].counts);
+    }
+
+    /// What the operation did that was begun last. Kept as a difference: each counter is written once, where it
+    /// is counted.
+    pub(crate) fn last_counts(&self) -> Counts {
+        let (operation, before) = self.began;
+        self.stats[operation].counts - before
     }
 
     /// What the last operation read one-sidedly.
@@ -85,16 +98,13 @@ impl Core {
             self.take_in_leases();
         }
         let Some(near) = &mut self.near else { return Attempt::TwoSided };
-        let mut counts = Counts::default();
+        let counts = &mut self.stats[task.operation()].counts;
+        let round_trips_before = counts.fabric.round_trips;
         let mut way = near.way(task.key(), until_ns, &mut counts.fabric);
         let attempt = task.attempt(&mut way);
         let (shard, hinted, wanted) = (way.shard, way.hinted, way.wanted);
         drop(way);
-        if counts.fabric.round_trips > 0 {
-            counts.judge_hint(hinted);
-        }
-        self.stats[task.operation()].counts += counts;
-        self.last += counts;
+        counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
         if wanted.is_some() || near.is_due(shard) {
             self.tend(shard, wanted);
         }
@@ -163,7 +173,6 @@ impl Core {
     /// Counts a request to the server's CPU.
     pub(crate) fn count_two_sided<'a>(&mut self, task: &impl Task<'a>) {
         self.stats[task.operation()].counts.two_sided += 1;
-        self.last.two_sided += 1;
     }
 
     /// [`Core::flush`] if there was no operation since the last call.

@@ -77,10 +77,10 @@ impl<T> Attempt<T> {
     }
 }
 
-/// When an operation must have ended.
+/// When an operation must have ended, on the clock of [`clock::coarse_ns`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    limit: Duration,
+    limit_ns: u64,
     began_ns: u64,
 }
 
@@ -90,33 +90,31 @@ const SLICE_NS: u64 = 10_000_000;
 /// A slice doubles from attempt to attempt, so that a thread that gets little of the processor, or moves much,
 /// gets done as well.
 const SLICE_DOUBLINGS_MAX: u32 = 8;
+/// The longest limit, three hundred years, and nothing to overflow.
+const LIMIT_NS_MAX: u64 = 1 << 63;
 
 impl Deadline {
+    /// `limit` from now on.
     #[inline]
     pub(crate) fn after(limit: Duration) -> Self {
-        Self { limit, began_ns: clock::coarse_ns() }
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(LIMIT_NS_MAX).min(LIMIT_NS_MAX);
+        Self { limit_ns, began_ns: clock::coarse_ns() }
     }
 
-    #[inline]
-    fn limit_ns(&self) -> u64 {
-        u64::try_from(self.limit.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// When the first attempt ends, on the clock of [`clock::coarse_ns`].
+    /// When the first attempt ends.
     #[inline]
     pub(crate) fn first_slice(&self) -> u64 {
-        self.began_ns.saturating_add(self.limit_ns().min(SLICE_NS))
+        self.began_ns + self.limit_ns.min(SLICE_NS)
     }
 
     /// When an attempt that begins now ends, after `rounds` others.
     pub(crate) fn slice(&self, rounds: u32) -> u64 {
         let slice_ns = SLICE_NS << rounds.min(SLICE_DOUBLINGS_MAX);
-        (clock::coarse_ns() + slice_ns).min(self.began_ns.saturating_add(self.limit_ns()))
+        (clock::coarse_ns() + slice_ns).min(self.began_ns + self.limit_ns)
     }
 
     pub(crate) fn left(&self) -> Duration {
-        let end_ns = self.began_ns.saturating_add(self.limit_ns());
-        Duration::from_nanos(end_ns.saturating_sub(clock::coarse_ns()))
+        Duration::from_nanos((self.began_ns + self.limit_ns).saturating_sub(clock::coarse_ns()))
     }
 
     /// The same moment on the standard library's clock.
@@ -127,6 +125,6 @@ impl Deadline {
     }
 
     pub(crate) fn error(&self) -> Error {
-        Error::Deadline(self.limit)
+        Error::Deadline(Duration::from_nanos(self.limit_ns))
     }
 }

@@ -178,10 +178,10 @@ fn the_counts_tell_one_round_trip_for_what_is_warm() {
         let mut session = farside.session().unwrap();
         session.put("k", "one").unwrap();
         session.get("k").unwrap();
-        let counts = *session.last_counts();
+        let counts = session.last_counts();
         assert_eq!((counts.fabric.round_trips, counts.fabric.reads, counts.hint_hits), (1, 1, 1), "{way:?}");
         session.put("k", "two").unwrap();
-        let (put, two_sided) = (*session.last_counts(), u64::from(!way.updates_one_sided()));
+        let (put, two_sided) = (session.last_counts(), u64::from(!way.updates_one_sided()));
         assert_eq!((put.two_sided, put.fabric.round_trips), (two_sided, 1 - two_sided), "{way:?}");
         let stats = session.stats()[Operation::Put];
         assert_eq!((stats.count, stats.errors), (2, 0));
