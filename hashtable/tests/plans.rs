@@ -232,45 +232,50 @@ fn what_was_read_too_long_ago_is_read_again() {
     let mut world = World::new(64);
     let Put::Stored { hint, .. } = world.put(b"key", b"0") else { panic!() };
     world.round_trips();
-    // Each chain takes longer than the quarantine, until the clock stands still.
-    let clock = std::rc::Rc::new(std::cell::Cell::new(0));
-    struct Slow<'a>(&'a mut support::Memory, std::rc::Rc<std::cell::Cell<u32>>);
-    impl farside_hashtable::Io for Slow<'_> {
-        async fn run(&mut self, chain: &mut farside_hashtable::Chain) -> Result<(), farside_hashtable::Lost> {
-            self.1.set(self.1.get() + 1);
-            if self.1.get() <= 5 {
-                self.0.now_ns += 100_000_001;
-            }
-            self.0.run(chain).await
-        }
-        async fn fence(&mut self) -> Result<(), farside_hashtable::Lost> {
-            Ok(())
-        }
-        async fn pause(&mut self, attempt: u32) {
-            self.0.pause(attempt).await;
-        }
-        fn now(&self) -> u64 {
-            self.0.now_ns
-        }
-        fn wall_ms(&self) -> u64 {
-            0
-        }
-        fn reserve_incoming(&mut self, len: usize) {
-            self.0.reserve_incoming(len);
-        }
-        fn incoming(&self) -> &[u8] {
-            self.0.incoming()
-        }
-        fn outgoing(&mut self, len: usize) -> &mut [u8] {
-            self.0.outgoing(len)
-        }
-    }
+    // Each chain takes longer than the quarantine, until none takes any time.
+    world.io.delays_ns = [100_000_001; 5].into();
     let op = world.op(b"key");
-    let mut slow = Slow(&mut world.io, clock.clone());
-    let got = run(get(&mut slow, &world.table, &op, Some(hint), None)).unwrap();
+    let got = run(get(&mut world.io, &world.table, &op, Some(hint), None)).unwrap();
     assert!(got.is_some());
     // One warm READ, two void lookups that read two things each, and the one that counts.
-    assert_eq!(clock.get(), 1 + 4 + 2);
+    assert_eq!(world.round_trips(), 1 + 4 + 2);
+}
+
+/// A chain that cannot be walked within the quarantine proves nothing about its records.
+#[test]
+fn a_slow_walk_is_no_damage() {
+    let mut world = World::new(64);
+    for value in ["0", "1", "2"] {
+        world.put(b"key", value.as_bytes());
+    }
+    let slots = world.slots();
+    let slow: [u64; 12] = [60_000_000; 12];
+    world.io.delays_ns = slow.into();
+    assert_eq!(world.get(b"key").as_deref(), Some(&b"2"[..]));
+    world.io.delays_ns = slow.into();
+    let first = farside_protocol::SlotIndex(slots[0].0.0 / 8 * 8);
+    let tend = upkeep::tend_line(&mut world.io, &world.table, first, 0, &mut world.duties, |_| ());
+    assert_eq!(run(tend).unwrap().damaged, 0);
+    assert_eq!(world.get(b"key").as_deref(), Some(&b"2"[..]));
+}
+
+/// Between its READ and a later look at the clock a record may be superseded and then expire: so what counts is the
+/// clock as it was before.
+#[test]
+fn a_record_that_expires_after_it_was_read_was_there() {
+    let mut world = World::new(64);
+    let expires_at_ms = world.io.wall_ms + 10;
+    world.put_with(b"key", b"value", Condition::Always, None, expires_at_ms);
+    // The window, then the record, whose READ completes after its time.
+    world.io.delays_ns = [0, 20_000_000].into();
+    assert_eq!(world.get(b"key").as_deref(), Some(&b"value"[..]));
+    assert_eq!(world.get(b"key"), None);
+
+    let expires_at_ms = world.io.wall_ms + 10;
+    world.put_with(b"key", b"value", Condition::Always, None, expires_at_ms);
+    world.io.delays_ns = [0, 20_000_000].into();
+    let absent = world.put_with(b"key", b"other", Condition::Absent, None, 0);
+    assert!(matches!(absent, Put::Mismatch { current: Some(_) }), "{absent:?}");
 }
 
 /// Memory that changed its size class: the record's old place lies inside a value that reads like the record.

@@ -39,6 +39,10 @@ pub enum Mutation {
     IgnoreNext,
     /// INSERT ignores a live record of its key that appeared elsewhere meanwhile.
     InsertBesideLive,
+    /// Slot words and `NEXT` links are acted upon however old the evidence for them is (rules T4 and T7).
+    OldEvidence,
+    /// A compare-and-swap whose completion was lost is judged while it may still execute (rule T5).
+    NoFence,
 }
 
 /// Whether `mutation` is switched on.

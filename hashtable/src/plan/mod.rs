@@ -65,6 +65,7 @@ impl Table {
     #[inline]
     fn is_recent<I: Io>(&self, io: &I, since_ns: u64) -> bool {
         io.now().saturating_sub(since_ns) <= self.quarantine_ns * EVIDENCE_QUARANTINES
+            || mutation::is(Mutation::OldEvidence)
     }
 
     /// Rule T7: whether `hint` may be used at all. Past that its record's place may lie inside a value of another
@@ -72,6 +73,7 @@ impl Table {
     #[inline]
     fn admits(&self, now_ns: u64, hint: &Hint) -> bool {
         now_ns.saturating_sub(hint.seen_ns) <= self.quarantine_ns * HINT_QUARANTINES
+            || mutation::is(Mutation::OldEvidence)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::chain::read_record;
 use super::{Failure, Table};
 use crate::io::{Chain, Io, Lost, Step};
+use farside_protocol::mutation::{self, Mutation};
 use farside_protocol::{Life, Link, Locator};
 
 /// A record that waits in [`Io::outgoing`] to be published.
@@ -69,7 +70,9 @@ async fn judge_lost<I: Io>(
     new: Link,
 ) -> Result<Superseded, Failure> {
     let since_ns = io.now();
-    io.fence().await.map_err(|Lost| Failure::Indeterminate)?;
+    if !mutation::is(Mutation::NoFence) {
+        io.fence().await.map_err(|Lost| Failure::Indeterminate)?;
+    }
     let Ok(Some(seen)) = read_record(io, table, old).await else { return Err(Failure::Indeterminate) };
     // The record's life is unchanged (its version says so), hence so is the meaning of its link.
     if seen.life() != life || !table.is_recent(io, since_ns) {

@@ -111,6 +111,15 @@ impl State {
         }
     }
 
+    /// Drops what these chains have not executed; those that are awaited end with an error.
+    pub(super) fn end_flights(&mut self, which: impl Fn(&Flight) -> bool) {
+        for flight in self.flights.iter_mut().filter(|flight| which(flight)) {
+            flight.cut();
+            flight.outcome.get_or_insert(Err(Lost));
+        }
+        self.flights.retain(|flight| !flight.is_over());
+    }
+
     /// Decides whether what a chain has not executed may still execute, now that nobody will be told.
     pub(super) fn give_up(&mut self, flight: usize) {
         if self.conduct.late && self.rng.one_in(2) {

@@ -1,7 +1,7 @@
 //! The handle to a world: what its users, its server and whoever watches may do.
 
 use super::flight::{Fate, Flight, break_up};
-use super::state::{Client, Fence, State};
+use super::state::{Client, Fence, Shard, State};
 use super::{Conduct, Event, Sim, What};
 use farside_hashtable::{Chain, Lost, Step};
 use farside_protocol::Geometry;
@@ -48,12 +48,14 @@ impl World {
     pub fn sever(&self, client: ClientId) {
         let mut state = self.0.borrow_mut();
         state.clients[client.0].severed = true;
-        for flight in state.flights.iter_mut().filter(|flight| flight.client == client) {
-            flight.cut();
-            flight.outcome.get_or_insert(Err(Lost));
-        }
-        state.flights.retain(|flight| !flight.is_over());
+        state.end_flights(|flight| flight.client == client);
         state.log(client, || What::Severed);
+    }
+
+    /// Ends every chain under way with an error, as transports do when their retries are over: what of it has not
+    /// executed never will.
+    pub fn break_connections(&self) {
+        self.0.borrow_mut().end_flights(|_| true);
     }
 
     /// Lets one thing happen: a piece of some chain executes, or its user is to be told of its end. Time passes also
@@ -116,6 +118,15 @@ impl World {
     /// If there is no such shard.
     pub fn inspect<T>(&self, shard: usize, look: impl FnOnce(&[u64]) -> T) -> T {
         look(&self.0.borrow().shards[shard].words)
+    }
+
+    /// Flips bit `bit` of the word at offset `at` of a shard, as failing memory does.
+    ///
+    /// # Panics
+    /// If there is no such word, or no such bit.
+    pub fn flip(&self, shard: usize, at: u64, bit: u64) {
+        assert!(bit < 64, "a word has 64 bits");
+        self.0.borrow_mut().shards[shard].words[Shard::index(at)] ^= 1 << bit;
     }
 
     /// Changes how the fabric behaves to chains posted from now on.
@@ -243,13 +254,7 @@ impl World {
         if fence.fails {
             return Some(Err(Lost));
         }
-        for flight in &mut state.flights {
-            if flight.client == client && flight.shard == shard {
-                flight.cut();
-                flight.outcome.get_or_insert(Err(Lost));
-            }
-        }
-        state.flights.retain(|flight| !flight.is_over());
+        state.end_flights(|flight| flight.client == client && flight.shard == shard);
         state.log(client, || What::Fenced);
         Some(Ok(()))
     }

@@ -1,0 +1,2 @@
+//! scratch
+#![forbid(unsafe_code)]
