@@ -57,6 +57,7 @@ mod error;
 mod open;
 mod perform;
 mod pool;
+mod reconnection;
 mod session;
 mod settings;
 mod shared;

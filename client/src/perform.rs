@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Goes on from the first `attempt` to the end of `task`.
 pub(crate) async fn perform<'a, T: Task<'a>>(
     cores: &mut impl Cores,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     task: &mut T,
     deadline: Deadline,
     mut attempt: Attempt<T::Answer>,
@@ -69,7 +69,7 @@ pub(crate) async fn perform<'a, T: Task<'a>>(
 /// Asks the server's CPU. `None`: the request had no effect, and may be made again.
 async fn ask<'a, T: Task<'a>>(
     cores: &mut impl Cores,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     task: &mut T,
     deadline: &Deadline,
 ) -> Result<Option<T::Answer>> {
@@ -88,13 +88,13 @@ async fn ask<'a, T: Task<'a>>(
         }
     };
     let response = answer.response().map_err(|error| connection.call_error(error.into(), deadline))?;
-    match cores.with(|core| core.settle(task, &response, asked_ns)) {
+    match cores.with(|core| core.settle(task, &response, asked_ns, &connection)) {
         Some(answer) => Ok(Some(answer)),
         None => Err(connection.nonsense()),
     }
 }
 
-async fn await_lease(cores: &mut impl Cores, shared: &Shared, deadline: &Deadline) -> Result<()> {
+async fn await_lease(cores: &mut impl Cores, shared: &Arc<Shared>, deadline: &Deadline) -> Result<()> {
     let inbox = cores.with(|core| core.inbox());
     let next = inbox.next();
     // It may have come before `next` was there to see it.
@@ -104,7 +104,7 @@ async fn await_lease(cores: &mut impl Cores, shared: &Shared, deadline: &Deadlin
     shared.within(deadline, next).await
 }
 
-async fn pause(shared: &Shared, time: Duration, deadline: &Deadline) -> Result<()> {
+async fn pause(shared: &Arc<Shared>, time: Duration, deadline: &Deadline) -> Result<()> {
     let left = deadline.left();
     if left.is_zero() {
         return Err(deadline.error());
@@ -113,7 +113,7 @@ async fn pause(shared: &Shared, time: Duration, deadline: &Deadline) -> Result<(
     Ok(())
 }
 
-async fn reconnect(cores: &mut impl Cores, shared: &Shared, deadline: &Deadline) -> Result<()> {
+async fn reconnect(cores: &mut impl Cores, shared: &Arc<Shared>, deadline: &Deadline) -> Result<()> {
     let broken = cores.with(|core| Arc::clone(core.connection()));
     let connection = shared.reconnected(&broken, deadline).await?;
     cores.with(|core| core.rebind(&connection));

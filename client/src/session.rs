@@ -50,7 +50,7 @@ impl fmt::Debug for Session {
 #[inline]
 fn run<'a, T: Task<'a>>(
     core: &mut Core,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     limit: Duration,
     task: &mut T,
 ) -> Result<T::Answer> {
@@ -65,7 +65,7 @@ fn run<'a, T: Task<'a>>(
 #[cold]
 fn finish<'a, T: Task<'a>>(
     core: &mut Core,
-    shared: &Shared,
+    shared: &Arc<Shared>,
     deadline: Deadline,
     task: &mut T,
     attempt: Attempt<T::Answer>,

@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use crate::reconnection::Reconnection;
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::task::Deadline;
@@ -20,30 +21,20 @@ use std::time::{Duration, Instant};
 
 /// How often idle cores are looked after.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
-/// First and longest time between two attempts to connect again.
-const BACKOFF_FIRST: Duration = Duration::from_millis(20);
-const BACKOFF_LAST: Duration = Duration::from_secs(1);
 /// The pause before a server that was out of reach is asked again.
 const UNREACHABLE_PAUSE: Duration = Duration::from_millis(20);
 /// Cores for each hardware thread: with a few more than threads, most find their key's core free.
 const CORES_PER_THREAD: usize = 2;
 
 pub(crate) struct Shared {
-    settings: Settings,
+    settings: Arc<Settings>,
     pool: Arc<Pool>,
     /// Of the sessions that have ended.
     ended: Mutex<Stats>,
     reconnects: AtomicU64,
-    /// Held by the one operation that connects again, for all that wait for it.
-    reconnecting: tokio::sync::Mutex<Backoff>,
+    reconnection: Reconnection,
     connection: RwLock<Arc<Connection>>,
     thread: Arc<IoThread>,
-}
-
-/// When the next attempt to connect may be made.
-struct Backoff {
-    not_before: Instant,
-    delay: Duration,
 }
 
 impl Shared {
@@ -52,14 +43,11 @@ impl Shared {
         let pool = Arc::new(Pool::new(threads * CORES_PER_THREAD));
         look_after(&thread, &pool);
         Arc::new(Self {
-            settings,
+            settings: Arc::new(settings),
             pool,
             ended: Mutex::default(),
             reconnects: AtomicU64::new(0),
-            reconnecting: tokio::sync::Mutex::new(Backoff {
-                not_before: Instant::now(),
-                delay: BACKOFF_FIRST,
-            }),
+            reconnection: Reconnection::default(),
             connection: RwLock::new(Arc::new(connection)),
             thread,
         })
@@ -112,55 +100,63 @@ impl Shared {
         .await
     }
 
-    /// A connection that takes the place of `broken`. One operation at a time makes it, for all that want it, and
-    /// no faster than the backoff allows.
+    /// A connection that takes the place of `broken`, which is made on the I/O thread, for all operations that want
+    /// it: none that is dropped, or not polled, keeps the others from it.
     pub(crate) async fn reconnected(
-        &self,
+        self: &Arc<Self>,
         broken: &Arc<Connection>,
         deadline: &Deadline,
     ) -> Result<Arc<Connection>> {
-        let mut backoff = self.within(deadline, self.reconnecting.lock()).await.map_err(|_| broken.gone())?;
-        let current = self.connection();
-        if !Arc::ptr_eq(&current, broken) {
-            return Ok(current);
-        }
         let mut last = broken.gone();
         loop {
-            let wait = backoff.not_before.saturating_duration_since(Instant::now());
-            self.sleep(wait.min(deadline.left())).await;
-            if deadline.left().is_zero() {
+            let attempted = self.reconnection.attempted();
+            let current = self.connection();
+            if !Arc::ptr_eq(&current, broken) {
+                return Ok(current);
+            }
+            self.reconnect();
+            if self.within(deadline, attempted).await.is_err() {
                 return Err(last);
             }
-            backoff.not_before = Instant::now() + backoff.delay;
-            backoff.delay = (backoff.delay * 2).min(BACKOFF_LAST);
-            match self.within(deadline, Connection::open(&self.settings, &self.thread)).await {
-                Ok(Ok(connection)) => {
-                    backoff.delay = BACKOFF_FIRST;
-                    return Ok(self.adopt(connection));
-                }
+            match self.reconnection.failure() {
                 // Trying again changes nothing.
-                Ok(Err(error @ (Error::Rejected { .. } | Error::Configuration(_)))) => return Err(error),
-                Ok(Err(error)) => last = error,
-                Err(_) => return Err(last),
+                Some(error @ (Error::Rejected { .. } | Error::Configuration(_))) => return Err(error),
+                Some(error) => last = error,
+                None => {}
             }
         }
     }
 
-    fn adopt(&self, connection: Connection) -> Arc<Connection> {
+    /// Attempts to connect again, unless that is under way.
+    fn reconnect(self: &Arc<Self>) {
+        let Some(wait) = self.reconnection.begin() else { return };
+        // The attempt does not keep the client alive: if it goes meanwhile, the new connection goes with it.
+        let (settings, thread, shared) =
+            (Arc::clone(&self.settings), Arc::clone(&self.thread), Arc::downgrade(self));
+        self.thread.spawn(async move {
+            tokio::time::sleep(wait).await;
+            let outcome = Connection::open(&settings, &thread).await;
+            if let Some(shared) = shared.upgrade() {
+                let failure = outcome.map(|connection| shared.adopt(connection)).err();
+                shared.reconnection.end(failure);
+            }
+        });
+    }
+
+    fn adopt(&self, connection: Connection) {
         let connection = Arc::new(connection);
         *self.connection.write() = Arc::clone(&connection);
         self.reconnects.fetch_add(1, Ordering::Relaxed);
         // The old memory is let go now, not when each core is next used. Sessions do it themselves.
         self.pool.for_each(|core| core.rebind(&connection));
-        connection
     }
 
-    pub(crate) async fn ping(&self, limit: Duration) -> Result<Duration> {
+    pub(crate) async fn ping(self: &Arc<Self>, limit: Duration) -> Result<Duration> {
         self.ask(&Request::Ping, limit, |response, time| matches!(response, Response::Pong).then_some(time))
             .await
     }
 
-    pub(crate) async fn server_stats(&self, limit: Duration) -> Result<Vec<Statistic>> {
+    pub(crate) async fn server_stats(self: &Arc<Self>, limit: Duration) -> Result<Vec<Statistic>> {
         self.ask(&Request::Stats, limit, |response, _| match response {
             Response::Stats(statistics) => Some(statistics),
             _ => None,
@@ -170,7 +166,7 @@ impl Shared {
 
     /// What `pick` makes of the answer to a request that changes nothing, and of the time it took.
     async fn ask<T>(
-        &self,
+        self: &Arc<Self>,
         request: &Request<'_>,
         limit: Duration,
         pick: impl Fn(Response<'_>, Duration) -> Option<T>,

@@ -160,14 +160,18 @@ impl Core {
         stats.errors += u64::from(!well);
     }
 
-    /// Takes in the server's answer to `task`'s request, asked at `asked_ns`; `None` if it is no answer to it.
+    /// Takes in the answer to `task`'s request, asked over `connection` at `asked_ns`; `None` if it is no answer to
+    /// it.
     pub(crate) fn settle<'a, T: Task<'a>>(
         &mut self,
         task: &mut T,
         response: &Response<'_>,
         asked_ns: u64,
+        connection: &Arc<Connection>,
     ) -> Option<T::Answer> {
-        task.settle(response, asked_ns, self.near.as_mut())
+        // Where a record is in a table that is no more says nothing about the one that this core has gone over to.
+        let same = Arc::ptr_eq(&self.connection, connection);
+        task.settle(response, asked_ns, self.near.as_mut().filter(|_| same))
     }
 
     /// Counts a request to the server's CPU.

@@ -7,7 +7,10 @@ use farside::{Client, ErrorKind, TransportChoice};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pollster::block_on;
 use server::Process;
+use std::future::Future;
+use std::pin::pin;
 use std::process::ExitCode;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
@@ -121,6 +124,9 @@ fn a_client_survives_its_server() {
         block_on(client.put("c", "old")).unwrap();
         let address = server.kill();
         std::thread::sleep(NOTICED);
+        // One that nobody polls keeps no other waiting.
+        let mut idle = pin!(client.get("c"));
+        assert!(idle.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         // Operations wait for a server that comes back before their deadline.
         let next = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
@@ -130,7 +136,7 @@ fn a_client_survives_its_server() {
         let _server = next.join().unwrap();
         session.put("k", "new").unwrap();
         assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"new"[..]));
-        assert_eq!(block_on(client.get("c")).unwrap(), None);
+        assert_eq!(block_on(idle).unwrap(), None);
         block_on(client.put("c", "new")).unwrap();
         assert_eq!(block_on(client.get("c")).unwrap().as_deref(), Some(&b"new"[..]));
         block_on(client.ping()).unwrap();

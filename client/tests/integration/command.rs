@@ -1,7 +1,8 @@
 //! The `farside` command: what it prints, and its exit codes.
 
 use crate::ways::Way;
-use farside::Embedded;
+use farside::{Embedded, Session};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -183,15 +184,26 @@ fn bad_input_says_what_is_wrong_and_what_to_do() {
 
 #[test]
 fn a_signal_ends_ping_with_its_figures() {
-    let shell = Shell::new("auto");
-    for (signal, code) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
+    let shell = Shell::new("tcp");
+    let mut watcher = shell.farside.session().unwrap();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut command = shell.command();
         let child = command.args(["ping", "-c", "0", "-i", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(500));
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, signal).unwrap();
+        while figure(&mut watcher, "farside_sessions{transport=\"tcp\"}") == 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code));
-        assert!(String::from_utf8(output.stdout).unwrap().contains("round trip in us: min "));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("transport tcp at ") && text.contains(" pings, "), "{text}");
+        while figure(&mut watcher, "farside_sessions{transport=\"tcp\"}") > 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
+}
+
+fn figure(session: &mut Session, name: &str) -> u64 {
+    let statistics = session.server_stats().unwrap();
+    statistics.iter().find(|figure| figure.name == name).unwrap().value.parse().unwrap()
 }
