@@ -27,6 +27,8 @@ pub(crate) struct Core {
     inbox: Arc<Inbox>,
     connection: Arc<Connection>,
     hint_bytes: usize,
+    /// The shard that the last GET left with something to do.
+    due: Option<usize>,
     pub(crate) stats: Stats,
     /// How many operations there had been when it was last looked after.
     looked_after: u64,
@@ -41,6 +43,7 @@ impl Core {
             inbox: Arc::default(),
             connection,
             hint_bytes,
+            due: None,
             stats: Stats::default(),
             looked_after: 0,
             began: (Operation::Get, Counts::default()),
@@ -79,6 +82,7 @@ impl Core {
         if !Arc::ptr_eq(&self.connection, connection) {
             self.near = None;
             self.near = connection.one_sided(self.hint_bytes);
+            self.due = None;
             self.inbox.close();
             self.inbox = Arc::default();
             self.connection = Arc::clone(connection);
@@ -97,6 +101,9 @@ impl Core {
             }
             self.take_in_leases();
         }
+        if let Some(shard) = self.due.take() {
+            self.tend(shard, None);
+        }
         let Some(near) = &mut self.near else { return Attempt::TwoSided };
         let counts = &mut self.stats[task.operation()].counts;
         let round_trips_before = counts.fabric.round_trips;
@@ -106,7 +113,12 @@ impl Core {
         drop(way);
         counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
         if wanted.is_some() || near.is_due(shard) {
-            self.tend(shard, wanted);
+            if task.operation().is_update() {
+                self.tend(shard, wanted);
+            } else {
+                // Not now: what a GET lends lies where bringing slots forward would read to.
+                self.due = Some(shard);
+            }
         }
         self.count(task, attempt)
     }

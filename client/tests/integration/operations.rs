@@ -232,3 +232,26 @@ fn memory_that_is_used_up_says_full_and_goes_on_serving() {
         session.put("again", &value[..1000]).unwrap();
     }
 }
+
+/// A reader that comes across many lagging slots brings them forward; what it lends stays what it read.
+#[test]
+fn bringing_slots_forward_leaves_a_lent_value_alone() {
+    let farside =
+        Embedded::start(Config { shards: Some(1), ..config() }, farside::Client::builder()).unwrap();
+    let key = |writer: usize, number: usize| format!("{writer}:{number}");
+    // Each writer leaves fewer slots behind than make it bring them forward itself.
+    let mut writers: Vec<_> = (0..4).map(|_| farside.session().unwrap()).collect();
+    for (writer, session) in writers.iter_mut().enumerate() {
+        for number in 0..40 {
+            session.put(key(writer, number), "before").unwrap();
+            session.put(key(writer, number), key(writer, number)).unwrap();
+        }
+    }
+    let mut reader = farside.session().unwrap();
+    for (writer, number) in (0..4).flat_map(|writer| (0..40).map(move |number| (writer, number))) {
+        let value = reader.get(key(writer, number)).unwrap().expect("it was put");
+        assert_eq!(String::from_utf8_lossy(&value), key(writer, number));
+    }
+    reader.flush();
+    assert!(reader.stats().forwards > 0, "the reader had slots to bring forward");
+}
