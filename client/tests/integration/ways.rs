@@ -27,7 +27,8 @@ impl Way {
             Self::ShmWithoutReads => (TransportChoice::Shm, "read"),
             Self::Tcp => (TransportChoice::Tcp, ""),
         };
-        Client::builder().transport(transport).deny(denied)
+        // Long, for a machine that is busy with other things.
+        Client::builder().transport(transport).deny(denied).deadline(Duration::from_secs(30))
     }
 
     pub(crate) fn reads_one_sided(self) -> bool {
