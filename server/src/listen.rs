@@ -1,7 +1,8 @@
 //! The two doors: a TCP port, and a Unix socket for clients on the same host.
 
 use crate::config::{Config, Socket};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -93,14 +94,17 @@ impl Drop for SocketFile {
         // has another server's socket in it.
         let _ = fs::remove_file(&self.path);
         if let Some(folder) = &self.folder {
+            // Not while another server is about to make its socket in it.
+            let _lock = own_folder(folder);
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
 /// Makes the Unix socket that `config` asks for; `port` is the one TCP listens on. The socket of a server that
-/// was killed is replaced.
+/// was killed is replaced; in the usual folder, all such are removed.
 pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, SocketFile)>, ListenError> {
+    let mut lock = None;
     let (path, folder) = match &config.socket {
         Socket::Off => return Ok(None),
         // Clients are told the path, and may have another working directory.
@@ -110,7 +114,8 @@ pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, S
         }
         Socket::Usual => {
             let folder = usual_folder();
-            own_folder(&folder)?;
+            lock = Some(own_folder(&folder)?);
+            clear_all_stale(&folder);
             (folder.join(format!("{port}.sock")), Some(folder))
         }
     };
@@ -120,6 +125,7 @@ pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, S
     let file = SocketFile { path: path.clone(), folder };
     listener.set_nonblocking(true).map_err(failed)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    drop(lock);
     Ok(Some((listener, file)))
 }
 
@@ -129,21 +135,40 @@ fn usual_folder() -> PathBuf {
     base.join(format!("farside-{}", rustix::process::getuid().as_raw()))
 }
 
-/// Makes `folder`, or checks that the one there is closed to others: in /tmp anybody could have made it.
-fn own_folder(folder: &Path) -> Result<(), ListenError> {
-    let failed = |error: rustix::io::Errno| ListenError::Unix { path: folder.into(), source: error.into() };
-    match rustix::fs::mkdir(folder, Mode::RWXU) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(error) => return Err(failed(error)),
+/// Makes `folder`, or checks that the one there is closed to others: in /tmp anybody could have made it. Returns it
+/// locked, against another server of this user that would take a socket that is not yet listened on for a stale one.
+fn own_folder(folder: &Path) -> Result<OwnedFd, ListenError> {
+    let failed = |error: Errno| ListenError::Unix { path: folder.into(), source: error.into() };
+    // Ends: each further round means that another server, the last in the folder, ended just now and removed it.
+    loop {
+        match rustix::fs::mkdir(folder, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(folder, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => continue,
+            Err(_) => return Err(ListenError::Folder(folder.into())),
+        };
+        rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(failed)?;
+        let status = rustix::fs::fstat(&opened).map_err(failed)?;
+        if status.st_uid != rustix::process::getuid().as_raw() || status.st_mode & 0o077 != 0 {
+            return Err(ListenError::Folder(folder.into()));
+        }
+        if status.st_nlink > 0 {
+            return Ok(opened);
+        }
     }
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened =
-        rustix::fs::open(folder, flags, Mode::empty()).map_err(|_| ListenError::Folder(folder.into()))?;
-    let status = rustix::fs::fstat(&opened).map_err(failed)?;
-    if status.st_uid != rustix::process::getuid().as_raw() || status.st_mode & 0o077 != 0 {
-        return Err(ListenError::Folder(folder.into()));
+}
+
+/// Removes the sockets that killed servers left in `folder`, whatever their ports were.
+fn clear_all_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "sock")) {
+        // What cannot be removed, or is no socket, is in nobody's way but its own port's server's, which says so.
+        let _ = clear_stale(&entry.path());
     }
-    Ok(())
 }
 
 /// Removes the socket of a server that is no more.
@@ -184,6 +209,39 @@ mod tests {
         assert!(matches!(unix(&at(&path), 1), Err(ListenError::InUse(_))));
         drop((listener, file));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn all_stale_sockets_of_a_folder_are_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        drop(UnixListener::bind(at("1.sock")).unwrap());
+        drop(UnixListener::bind(at("2.sock")).unwrap());
+        drop(UnixListener::bind(at("other")).unwrap());
+        fs::write(at("3.sock"), "precious").unwrap();
+        let _live = UnixListener::bind(at("4.sock")).unwrap();
+        clear_all_stale(folder.path());
+        let kept = ["1.sock", "2.sock", "other", "3.sock", "4.sock"].map(|name| at(name).exists());
+        assert_eq!(kept, [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn a_folder_has_one_server_at_a_time_set_up_its_socket() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("f");
+        let lock = own_folder(&folder).unwrap();
+        let (locked, second) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let own = own_folder(&folder).unwrap();
+                locked.send(rustix::fs::fstat(own).unwrap().st_nlink).unwrap();
+            });
+            let waits = std::time::Duration::from_millis(50);
+            assert!(second.recv_timeout(waits).is_err(), "the first has not finished");
+            fs::remove_dir(&folder).unwrap();
+            drop(lock);
+            assert!(second.recv().unwrap() > 0, "the removed folder was made again");
+        });
     }
 
     #[test]
