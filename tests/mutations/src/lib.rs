@@ -1,2 +1,2 @@
-//! scratch
+//! Nothing but tests: see `tests/caught.rs`.
 #![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The operations as clients call them, on a live server.
+
+mod concurrent;
+mod target;
