@@ -65,15 +65,10 @@ fn a_warm_get_is_one_read_and_a_warm_update_one_round_trip() {
 
 #[test]
 fn a_cold_insert_takes_three_round_trips() {
-    let report = report(&format!("load --server {} {SMALL}", server_for_good()));
+    let server = server();
+    let report = report(&format!("load --server {} {SMALL}", server.address()));
     assert!(per_operation(&report, "INSERT", "round_trips") <= 3.1);
     assert_eq!(kind(&report, "INSERT")["done"], 500);
-}
-
-/// A server that lives as long as the test process.
-fn server_for_good() -> String {
-    let server = Box::leak(Box::new(server()));
-    server.address()
 }
 
 #[test]
