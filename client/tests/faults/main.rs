@@ -2,6 +2,7 @@
 //! for it has to be another process; hence a main function in place of the usual test harness.
 
 mod server;
+mod storm;
 
 use farside::{Client, ErrorKind, TransportChoice};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -14,7 +15,9 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
-    server::perhaps_run(&std::env::args().collect::<Vec<_>>());
+    let arguments: Vec<_> = std::env::args().collect();
+    server::perhaps_run(&arguments);
+    storm::perhaps_run(&arguments);
     let trial = |name: &str, test: fn()| {
         Trial::test(name, move || {
             test();
@@ -27,7 +30,10 @@ fn main() -> ExitCode {
         trial("the_end_of_a_client_is_bounded", the_end_of_a_client_is_bounded),
         trial("a_client_survives_its_server", a_client_survives_its_server),
         trial("a_server_that_is_gone_is_unavailable", a_server_that_is_gone_is_unavailable),
-        trial("memory_of_a_killed_writer_is_usable_again", memory_of_a_killed_writer_is_usable_again),
+        trial(
+            "killed_writers_lose_nothing_and_leave_nothing",
+            storm::killed_writers_lose_nothing_and_leave_nothing,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -161,25 +167,6 @@ fn a_server_that_is_gone_is_unavailable() {
         ] {
             assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable, "{transport}");
             assert!(time < HASTY * 5, "{transport}: {time:?}");
-        }
-    }
-}
-
-/// A client is killed again and again in the middle of its PUTs; its keys can be changed within a second.
-fn memory_of_a_killed_writer_is_usable_again() {
-    let server = Process::start();
-    let client = connect(server.address(), TransportChoice::Shm, Duration::from_secs(1));
-    let mut session = client.session().unwrap();
-    for round in 0..10 {
-        let writer = server.start_writer();
-        std::thread::sleep(Duration::from_millis(100 + round * 7));
-        writer.kill();
-        for key in server::writers_keys() {
-            if let Some(value) = session.get(&key).unwrap() {
-                assert!(value.iter().all(|byte| *byte == value[0]), "a torn value");
-            }
-            session.put(&key, [round as u8; 50]).unwrap();
-            assert!(session.delete(&key).unwrap());
         }
     }
 }

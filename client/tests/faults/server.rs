@@ -1,6 +1,5 @@
-//! This program as a server, or as a client that is to be killed, in a process of its own.
+//! This program as a server in a process of its own.
 
-use farside::Client;
 use farside::server::{Config, Server, Socket};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -13,15 +12,13 @@ use tempfile::TempDir;
 
 /// Before the address at which this program is to serve, and the path of its socket.
 const SERVE: &str = "--serve";
-/// Before the address of a server that this program is to write to.
-const WRITE: &str = "--write";
 
 /// Does what this program was started for by a test, if it was.
 pub(crate) fn perhaps_run(arguments: &[String]) {
-    match arguments {
-        [_, serve, address, socket] if serve == SERVE => serve_until_told(address, socket.into()),
-        [_, write, address] if write == WRITE => write_for_ever(address),
-        _ => {}
+    if let [_, serve, address, socket] = arguments
+        && serve == SERVE
+    {
+        serve_until_told(address, socket.into());
     }
 }
 
@@ -44,25 +41,7 @@ fn serve_until_told(address: &str, socket: PathBuf) -> ! {
     std::process::exit(0);
 }
 
-pub(crate) fn writers_keys() -> impl Iterator<Item = String> {
-    (0..20).map(|number| format!("writer/{number}"))
-}
-
-fn write_for_ever(address: &str) -> ! {
-    let client = Client::builder().address(address).connect_blocking().unwrap();
-    let mut session = client.session().unwrap();
-    for byte in (0..=255).cycle() {
-        for key in writers_keys() {
-            session.put(&key, vec![byte; usize::from(byte) * 37]).unwrap();
-            if byte % 3 == 0 {
-                session.delete(&key).unwrap();
-            }
-        }
-    }
-    unreachable!("the cycle has no end");
-}
-
-/// A process that ends with this value.
+/// A server that ends with this value.
 pub(crate) struct Process {
     child: Child,
     address: String,
@@ -81,28 +60,18 @@ impl Process {
     pub(crate) fn start_at(address: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("farside.sock");
-        let mut this = Self::spawn([SERVE, address, socket.to_str().unwrap()], folder);
-        let mut line = String::new();
-        BufReader::new(this.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "the server did not start");
-        this.address = line.trim().to_owned();
-        this
-    }
-
-    /// A client that writes to this server until it is killed.
-    pub(crate) fn start_writer(&self) -> Self {
-        Self::spawn([WRITE, &self.address], tempfile::tempdir().unwrap())
-    }
-
-    fn spawn<const N: usize>(arguments: [&str; N], folder: TempDir) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(arguments)
+            .args([SERVE, address, socket.to_str().unwrap()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let input = child.stdin.take();
-        Self { child, address: String::new(), input, _folder: folder }
+        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        let mut this = Self { child, address: String::new(), input, _folder: folder };
+        BufReader::new(output).read_line(&mut this.address).unwrap();
+        assert!(!this.address.is_empty(), "the server did not start");
+        this.address.truncate(this.address.trim_end().len());
+        this
     }
 
     pub(crate) fn address(&self) -> &str {
