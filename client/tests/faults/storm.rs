@@ -4,7 +4,7 @@ use crate::server::Process;
 use crate::{PATIENT, connect};
 use farside::{Client, ErrorKind, Session, TransportChoice};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) fn perhaps_run(arguments: &[String]) {
             (key, None) => drop(session.delete(key).unwrap()),
         }
         // The end of a line sends it off: the update is acknowledged.
-        writeln!(std::io::stdout()).unwrap();
+        println!();
     }
 }
 
@@ -45,10 +45,12 @@ fn key(number: u64) -> String {
 
 /// The update with this number: a key, and the value that is put there, or `None` if it is deleted.
 fn update(number: u64) -> (String, Option<Vec<u8>>) {
+    // Parts that say nothing about each other.
     let random = spread(number);
-    let len = if random.is_multiple_of(100) { 20_000 } else { 8 + random as usize / 100 % 1_000 };
+    let (at, kind, len) = (random % KEYS, random / KEYS % 100, random / KEYS / 100 % 1_000);
+    let len = if kind == 99 { 20_000 } else { 8 + len as usize };
     let value = || number.to_le_bytes().into_iter().cycle().take(len).collect();
-    (key(random % KEYS), (random % 5 != 0).then(value))
+    (key(at), (kind >= 20).then(value))
 }
 
 /// Numbers that look random, of numbers in sequence (the finalizer of SplitMix64).
@@ -113,7 +115,11 @@ pub(crate) fn killed_writers_lose_nothing_and_leave_nothing() {
         for key in (0..KEYS).map(key) {
             let found = session.get(&key).unwrap().map(|value| value.to_vec());
             let is_explained = found.as_ref() == model.get(&key) || key == begun && found == attempted;
-            assert!(is_explained, "kill {kill}, {key}, before update {next}: {:?}", found.map(summary));
+            assert!(
+                is_explained,
+                "kill {kill}, {key}, before update {next}: {:?}",
+                found.as_deref().map(summary)
+            );
             if key == begun {
                 // It can be used again at once, whatever was under way.
                 session.put(&key, &key).unwrap();
@@ -134,7 +140,7 @@ pub(crate) fn killed_writers_lose_nothing_and_leave_nothing() {
 }
 
 /// Of a value its update's number, if it is one of the writers', and its length.
-fn summary(value: Vec<u8>) -> (Option<u64>, usize) {
+fn summary(value: &[u8]) -> (Option<u64>, usize) {
     (value.first_chunk().copied().map(u64::from_le_bytes), value.len())
 }
 
