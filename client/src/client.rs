@@ -8,7 +8,7 @@ use crate::pool::Pooled;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, GetTask, Into, PutTask, Task};
+use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, GetTask, Into, Outcome, PutTask, Task};
 use crate::value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value, expires_at_ms};
 use farside_protocol::{Key, Record, Version};
 use farside_transport::clock;
@@ -94,8 +94,9 @@ impl Client {
     async fn run<'a, T: Task<'a>>(&self, task: &mut T) -> Result<T::Answer> {
         let deadline = Deadline::after(self.deadline);
         let mut cores = Pooled::new(&self.shared, task.key());
-        match cores.first_attempt(task, &deadline) {
-            Attempt::Done(result) => result,
+        let mut outcome = Outcome::unknown();
+        match cores.first_attempt(task, &deadline, &mut outcome) {
+            Attempt::Done => outcome.take(),
             attempt => perform(&mut cores, &self.shared, task, deadline, attempt).await,
         }
     }
@@ -110,8 +111,8 @@ impl Client {
     /// Copies the key's value to `buffer`, in place of what is in it, and tells the rest. An absent key leaves
     /// `buffer` as it is.
     pub async fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<Option<Meta>> {
-        let mut task = GetTask { key: Key::new(key.as_ref())?, into: Into::Buffer(buffer) };
-        Ok(self.run(&mut task).await?.map(|found| found.meta))
+        let mut task = GetTask::new(Key::new(key.as_ref())?, Into::Buffer(buffer));
+        Ok(self.run(&mut task).await?.then_some(task.meta))
     }
 
     /// Looks several keys up and answers item by item: an error of one key says nothing about the others.

@@ -8,7 +8,7 @@
 use crate::core::Core;
 use crate::error::Result;
 use crate::shared::Shared;
-use crate::task::{Attempt, Deadline, Task};
+use crate::task::{Attempt, Deadline, Outcome, Task};
 use farside_transport::channel::CallError;
 use farside_transport::clock;
 use std::sync::Arc;
@@ -37,12 +37,12 @@ pub(crate) async fn perform<'a, T: Task<'a>>(
     shared: &Arc<Shared>,
     task: &mut T,
     deadline: Deadline,
-    mut attempt: Attempt<T::Answer>,
+    mut attempt: Attempt,
 ) -> Result<T::Answer> {
-    let mut round = 0;
+    let (mut outcome, mut round) = (Outcome::unknown(), 0);
     loop {
         let step = match attempt {
-            Attempt::Done(result) => return result,
+            Attempt::Done => return outcome.take(),
             Attempt::TwoSided => ask(cores, shared, task, &deadline).await,
             Attempt::Lease => await_lease(cores, shared, &deadline).await.map(|()| None),
             Attempt::Later(time) => pause(shared, time, &deadline).await.map(|()| None),
@@ -61,8 +61,8 @@ pub(crate) async fn perform<'a, T: Task<'a>>(
             }
         }
         round += 1;
-        let until_ns = deadline.slice(round);
-        attempt = cores.with(|core| core.attempt(task, until_ns));
+        let slice = deadline.slice(round);
+        attempt = cores.with(|core| core.attempt(task, slice, &mut outcome));
     }
 }
 

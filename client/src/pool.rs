@@ -7,7 +7,7 @@
 use crate::core::Core;
 use crate::perform::Cores;
 use crate::shared::Shared;
-use crate::task::{Attempt, Deadline, Task};
+use crate::task::{Attempt, Deadline, Outcome, Task};
 use farside_protocol::{Key, KeyHash, TableSeed};
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
@@ -90,10 +90,11 @@ impl<'a> Pooled<'a> {
         &mut self,
         task: &mut T,
         deadline: &Deadline,
-    ) -> Attempt<T::Answer> {
-        let until_ns = deadline.first_slice();
+        outcome: &mut Outcome<T::Answer>,
+    ) -> Attempt {
+        let slice = deadline.first_slice();
         let mut slot = self.lock_home_or_free();
-        self.lent(&mut slot).attempt(task, until_ns)
+        self.lent(&mut slot).attempt(task, slice, outcome)
     }
 
     fn lock_home_or_free(&mut self) -> MutexGuard<'a, Slot> {

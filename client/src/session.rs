@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::perform::{Own, perform};
 use crate::shared::Shared;
 use crate::stats::{Counts, Stats};
-use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, Found, GetTask, Into, PutTask, Task};
+use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, GetTask, Into, Outcome, PutTask, Task};
 use crate::value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value, expires_at_ms};
 use crate::{Active, Client};
 use farside_protocol::{Key, Record, Version};
@@ -56,8 +56,9 @@ fn run<'a, T: Task<'a>>(
 ) -> Result<T::Answer> {
     core.begin(task.operation());
     let deadline = Deadline::after(limit);
-    match core.attempt(task, deadline.first_slice()) {
-        Attempt::Done(result) => result,
+    let mut outcome = Outcome::unknown();
+    match core.attempt(task, deadline.first_slice(), &mut outcome) {
+        Attempt::Done => outcome.take(),
         attempt => finish(core, shared, deadline, task, attempt),
     }
 }
@@ -68,7 +69,7 @@ fn finish<'a, T: Task<'a>>(
     shared: &Arc<Shared>,
     deadline: Deadline,
     task: &mut T,
-    attempt: Attempt<T::Answer>,
+    attempt: Attempt,
 ) -> Result<T::Answer> {
     block_on(perform(&mut Own(core), shared, task, deadline, attempt))
 }
@@ -82,9 +83,10 @@ impl Session {
     #[inline]
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Value<&[u8]>>> {
         let key = Key::new(key.as_ref())?;
-        let mut task = GetTask { key, into: Into::Lent { answer: &mut self.answer } };
+        let mut task = GetTask::new(key, Into::Lent { answer: &mut self.answer });
         let found = run(&mut self.core, &self.shared, self.deadline, &mut task)?;
-        Ok(found.map(|Found { meta, lent }| {
+        let (meta, lent) = (task.meta, task.lent);
+        Ok(found.then(|| {
             let bytes = match lent {
                 Some(lent) => &self.core.incoming()[lent],
                 None => &self.answer[..],
@@ -108,9 +110,9 @@ impl Session {
     /// ```
     #[inline]
     pub fn get_into(&mut self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<Option<Meta>> {
-        let mut task = GetTask { key: Key::new(key.as_ref())?, into: Into::Buffer(buffer) };
+        let mut task = GetTask::new(Key::new(key.as_ref())?, Into::Buffer(buffer));
         let found = run(&mut self.core, &self.shared, self.deadline, &mut task)?;
-        Ok(found.map(|found| found.meta))
+        Ok(found.then_some(task.meta))
     }
 
     /// Looks several keys up and hands each answer, with the number of its key, to `each`. An error of one key

@@ -58,13 +58,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the hint of an attempt that took `round_trips`, if it took any.
+    /// Judges the hint of an attempt that took `round_trips`. If there was one, it is counted as a hit already: so
+    /// early that these counts are at rest when the next operation copies them.
     #[inline]
     pub(crate) fn judge_hint(&mut self, hinted: bool, round_trips: u64) {
-        match round_trips {
-            0 => {}
-            1 if hinted => self.hint_hits += 1,
-            _ => self.hint_misses += 1,
+        if !hinted || round_trips != 1 {
+            self.hint_hits -= u64::from(hinted);
+            self.hint_misses += u64::from(round_trips != 0);
         }
     }
 }

@@ -151,7 +151,7 @@ impl<'a> RecordView<'a> {
     /// The record in `bytes`, if it has the identity that `locator` promises: its checksum verifies under the
     /// locator, its version names the locator's block and tag, and an END names the life of its version. `bytes`
     /// may be longer than the record. `None` is no error: the bytes were torn, or of another life or place.
-    #[inline]
+    #[inline(always)]
     pub fn verify(bytes: &'a [u8], locator: Locator) -> Option<Self> {
         if bytes.len() < HEADER_LEN {
             return None;

@@ -102,7 +102,7 @@ impl Engine {
     pub(crate) fn get(&mut self, key: Key<'_>, id: u64, out: &mut Vec<u8>) -> Answer {
         let mut task = self.task(key, self.place(key));
         let Desk { shard, duties, .. } = &mut *task.desk;
-        match drive(plan::get(&mut task.io, &shard.table, &task.op, None, Some(duties))) {
+        match drive(plan::get_cold(&mut task.io, &shard.table, &task.op, Some(duties))) {
             Ok(Some(got)) => {
                 let (version, expires_at_ms, flags) = (got.version, got.expires_at_ms, got.flags);
                 let value = &task.io.incoming()[got.value];
@@ -209,9 +209,10 @@ impl Engine {
 
     /// Begins an operation.
     fn task<'e, 'k>(&'e mut self, key: Key<'k>, place: Place) -> Task<'e, 'k> {
-        let deadline_ns = self.fabric.now() + OPERATION.as_nanos() as u64;
+        let began_ns = self.fabric.now();
+        let deadline_ns = began_ns + OPERATION.as_nanos() as u64;
         Task {
-            op: Op { key, hash: place.hash, deadline_ns },
+            op: Op { key, hash: place.hash, began_ns, deadline_ns },
             io: LaneIo::new(&self.fabric, &mut self.lane, &mut self.counts, place.shard, deadline_ns),
             desk: &mut self.desks[place.shard],
             sweeper: &self.state.sweeper,

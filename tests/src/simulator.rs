@@ -252,7 +252,7 @@ fn fill(shared: &Shared, fabric: &Sim) {
             .lease(CROWD, record.class(), 1, shared.world.now_ns(), &mut lives)
             .expect("the heap has room for the crowd");
         let mut io = LaneIo::new(fabric, &mut lane, &mut counts, 0, u64::MAX);
-        let op = Op::new(&shared.table, key, u64::MAX);
+        let op = Op::new(&shared.table, key, fabric.now(), u64::MAX);
         let stored =
             drive(put(&mut io, &shared.table, &op, &record, Condition::Always, lives[0], None, &mut duties));
         assert!(matches!(stored, Ok(Put::Stored { .. })), "the window has room for the crowd: {stored:?}");

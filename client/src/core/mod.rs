@@ -14,7 +14,7 @@ pub(crate) use way::Way;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::stats::{Counts, Operation, Stats};
-use crate::task::{Attempt, Task};
+use crate::task::{Attempt, Outcome, Slice, Task};
 use farside_protocol::Class;
 use farside_protocol::wire::Response;
 use std::mem;
@@ -89,15 +89,21 @@ impl Core {
         }
     }
 
-    /// Tries `task` in this core, to `until_ns` at the latest.
+    /// Tries `task` in this core, within `slice`, which begins now.
     #[inline]
-    pub(crate) fn attempt<'a, T: Task<'a>>(&mut self, task: &mut T, until_ns: u64) -> Attempt<T::Answer> {
+    pub(crate) fn attempt<'a, T: Task<'a>>(
+        &mut self,
+        task: &mut T,
+        slice: Slice,
+        outcome: &mut Outcome<T::Answer>,
+    ) -> Attempt {
         if self.connection.is_broken() {
             return Attempt::Broken;
         }
         if task.operation().is_update() {
             if !self.connection.may_update() {
-                return self.count(task, Attempt::Done(Err(Error::ReadOnly)));
+                self.ended(task, false);
+                return outcome.fail(Error::ReadOnly);
             }
             self.take_in_leases();
         }
@@ -107,9 +113,11 @@ impl Core {
         let Some(near) = &mut self.near else { return Attempt::TwoSided };
         let counts = &mut self.stats[task.operation()].counts;
         let round_trips_before = counts.fabric.round_trips;
-        let mut way = near.way(task.key(), until_ns, &mut counts.fabric);
-        let attempt = task.attempt(&mut way);
-        let (shard, hinted, wanted) = (way.shard, way.hinted, way.wanted);
+        let mut way = near.way(task.key(), slice, &mut counts.fabric);
+        let hinted = way.hint.is_some();
+        counts.hint_hits += u64::from(hinted);
+        let attempt = task.attempt(&mut way, outcome);
+        let (shard, wanted) = (way.shard, way.wanted);
         drop(way);
         counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
         if wanted.is_some() || near.is_due(shard) {
@@ -120,7 +128,10 @@ impl Core {
                 self.due = Some(shard);
             }
         }
-        self.count(task, attempt)
+        if let Attempt::Done = attempt {
+            self.ended(task, outcome.is_answer());
+        }
+        attempt
     }
 
     /// Does what is due in `shard`. What was published is reported before blocks are asked for: the server counts
@@ -158,14 +169,6 @@ impl Core {
 
     /// Counts an operation that has ended.
     #[inline]
-    fn count<'a, T: Task<'a>>(&mut self, task: &T, attempt: Attempt<T::Answer>) -> Attempt<T::Answer> {
-        if let Attempt::Done(result) = &attempt {
-            self.ended(task, result.is_ok());
-        }
-        attempt
-    }
-
-    /// Counts an operation that has ended without an attempt's answer.
     pub(crate) fn ended<'a>(&mut self, task: &impl Task<'a>, well: bool) {
         let stats = &mut self.stats[task.operation()];
         stats.count += 1;

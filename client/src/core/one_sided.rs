@@ -12,7 +12,9 @@ use farside_transport::shm::{Shm, ShmLane};
 use farside_transport::{Fabric as _, Lane as _, LaneIo, drive};
 
 use crate::stats::{FabricCounts, Stats};
+use crate::task::Slice;
 use std::mem;
+use std::pin::pin;
 
 /// Slots are brought forward when this many wait.
 const FORWARDS_BATCH: usize = 64;
@@ -77,28 +79,23 @@ impl OneSided {
         }
     }
 
-    /// The way of an operation on `key` that gives up at `until_ns`.
-    #[inline]
-    pub(crate) fn way<'a>(
-        &'a mut self,
-        key: Key<'a>,
-        until_ns: u64,
-        counts: &'a mut FabricCounts,
-    ) -> Way<'a> {
+    /// The way of an operation on `key` in `slice`.
+    #[inline(always)]
+    pub(crate) fn way<'a>(&'a mut self, key: Key<'a>, slice: Slice, counts: &'a mut FabricCounts) -> Way<'a> {
         let hash = KeyHash::of(key.as_bytes(), self.seed);
         let shard = hash.shard(self.shards.len());
         let Shard { table, updates, duties, leases } = &mut self.shards[shard];
         Way {
-            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, until_ns),
-            op: Op { key, hash, deadline_ns: until_ns },
+            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, slice.until_ns),
+            op: Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns },
             table,
             duties,
             leases,
+            hint: self.hints.get(hash),
             hints: &mut self.hints,
             shard,
             reads: self.reads,
             updates: *updates,
-            hinted: false,
             wanted: None,
         }
     }
@@ -197,7 +194,7 @@ impl OneSided {
             let until_ns = self.fabric.now() + FORWARD_NS_MAX;
             let mut io = LaneIo::new(&self.fabric, &mut self.lane, &mut stats.upkeep, shard, until_ns);
             // What fails stays as it is, and readers and the server's sweep come across it.
-            if drive(bring_forward(&mut io, table, forward, until_ns, duties)).is_ok() {
+            if drive(pin!(bring_forward(&mut io, table, forward, until_ns, duties))).is_ok() {
                 stats.forwards += 1;
             }
         }

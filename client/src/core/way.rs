@@ -1,6 +1,6 @@
 //! What a plan gets to work with: one operation's way to the shard of its key.
 
-use crate::task::Attempt;
+use crate::task::{Attempt, Outcome};
 use farside_hashtable::duties::Duties;
 use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{Op, Table};
@@ -24,21 +24,13 @@ pub(crate) struct Way<'a> {
     pub(super) shard: usize,
     pub(super) reads: bool,
     pub(super) updates: bool,
-    /// Whether there was a hint.
-    pub(super) hinted: bool,
+    /// What is remembered of the key.
+    pub(crate) hint: Option<Hint>,
     /// Blocks to ask the server for, of which class.
     pub(super) wanted: Option<(Class, u16)>,
 }
 
 impl Way<'_> {
-    /// What is remembered of the key.
-    #[inline]
-    pub(crate) fn hint(&mut self) -> Option<Hint> {
-        let hint = self.hints.get(self.op.hash);
-        self.hinted = hint.is_some();
-        hint
-    }
-
     /// Remembers where the key's record is.
     #[inline]
     pub(crate) fn remember(&mut self, hint: Hint) {
@@ -53,7 +45,7 @@ impl Way<'_> {
 
     /// A block for a record of `class`, or what has to happen before there is one.
     #[inline]
-    pub(crate) fn lease<T>(&mut self, class: Class) -> Result<Life, Attempt<T>> {
+    pub(crate) fn lease<T>(&mut self, class: Class, outcome: &mut Outcome<T>) -> Result<Life, Attempt> {
         if !self.updates {
             return Err(Attempt::TwoSided);
         }
@@ -65,7 +57,7 @@ impl Way<'_> {
             None => Attempt::Lease,
             Some(Refusal::Later(time)) => Attempt::Later(time),
             Some(Refusal::TooMany) => Attempt::Later(TOO_MANY_PAUSE),
-            Some(Refusal::Failed(error)) => Attempt::Done(Err(error)),
+            Some(Refusal::Failed(error)) => outcome.fail(error),
         })
     }
 

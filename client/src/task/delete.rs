@@ -1,6 +1,6 @@
 //! DELETE, conditional or not.
 
-use super::{Attempt, Task};
+use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
 use crate::value::Delete;
@@ -8,6 +8,7 @@ use farside_hashtable::plan;
 use farside_protocol::Key;
 use farside_protocol::wire::{Condition, Request, Response};
 use farside_transport::drive;
+use std::pin::pin;
 
 pub(crate) struct DeleteTask<'a> {
     pub(crate) key: Key<'a>,
@@ -27,23 +28,20 @@ impl<'a> Task<'a> for DeleteTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Delete> {
+    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Delete>) -> Attempt {
         if !way.updates() {
             return Attempt::TwoSided;
         }
-        let hint = way.hint();
+        let hint = way.hint;
         way.forget();
-        let outcome = drive(plan::delete(&mut way.io, way.table, &way.op, self.condition, hint, way.duties));
-        match outcome {
-            Ok(plan::Delete::Deleted) => Attempt::Done(Ok(Delete::Deleted)),
-            Ok(plan::Delete::Mismatch { current: Some(current) }) => {
-                Attempt::Done(Ok(Delete::Mismatch { current }))
-            }
-            Ok(plan::Delete::Absent | plan::Delete::Mismatch { current: None }) => {
-                Attempt::Done(Ok(Delete::Absent))
-            }
-            Err(failure) => Attempt::from_failure(failure),
-        }
+        let deleted =
+            drive(pin!(plan::delete(&mut way.io, way.table, &way.op, self.condition, hint, way.duties)));
+        outcome.answer(match deleted {
+            Ok(plan::Delete::Deleted) => Delete::Deleted,
+            Ok(plan::Delete::Mismatch { current: Some(current) }) => Delete::Mismatch { current },
+            Ok(plan::Delete::Absent | plan::Delete::Mismatch { current: None }) => Delete::Absent,
+            Err(failure) => return Attempt::from_failure(failure, outcome),
+        })
     }
 
     fn request(&self) -> Request<'_> {

@@ -1,12 +1,13 @@
 //! fetch-add.
 
-use super::{Attempt, Task};
+use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
 use farside_hashtable::plan::{self, Failure};
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{Class, Key, record};
 use farside_transport::drive;
+use std::pin::pin;
 
 pub(crate) struct FetchAddTask<'a> {
     pub(crate) key: Key<'a>,
@@ -32,25 +33,26 @@ impl<'a> Task<'a> for FetchAddTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<i64> {
+    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<i64>) -> Attempt {
         let class = Class::holding(self.record_len()).expect("the longest key leaves room for a counter");
-        let lease = match way.lease(class) {
+        let lease = match way.lease(class, outcome) {
             Ok(lease) => lease,
             Err(attempt) => return attempt,
         };
-        let hint = way.hint();
+        let hint = way.hint;
         let Way { io, table, op, duties, .. } = &mut *way;
-        match drive(plan::fetch_add(io, table, op, self.delta, lease, hint, duties)) {
+        let added = drive(pin!(plan::fetch_add(io, table, op, self.delta, lease, hint, duties)));
+        match added {
             Ok(added) => {
                 way.remember(added.hint);
-                Attempt::Done(Ok(self.before(added.value)))
+                outcome.answer(self.before(added.value))
             }
             Err(failure) => {
                 way.forget();
                 if failure != Failure::Indeterminate {
                     way.put_back(class, lease);
                 }
-                Attempt::from_failure(failure)
+                Attempt::from_failure(failure, outcome)
             }
         }
     }

@@ -1,14 +1,16 @@
 //! GET.
 
-use super::{Attempt, Task};
+use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
 use crate::value::Meta;
-use farside_hashtable::{Io as _, plan};
-use farside_protocol::Key;
+use farside_hashtable::Io as _;
+use farside_hashtable::plan::{self, Got};
 use farside_protocol::wire::{Request, Response};
+use farside_protocol::{Key, Version};
 use farside_transport::drive;
 use std::ops::Range;
+use std::pin::pin;
 
 /// Where a value goes.
 pub(crate) enum Into<'a> {
@@ -18,20 +20,58 @@ pub(crate) enum Into<'a> {
     Buffer(&'a mut Vec<u8>),
 }
 
-/// A value that was found.
-pub(crate) struct Found {
-    pub(crate) meta: Meta,
-    /// Where it lies in the incoming buffer, if it was left there.
-    pub(crate) lent: Option<Range<usize>>,
-}
-
+/// The answer says whether a value was found; what else there is to tell is left here, each part where it is read.
 pub(crate) struct GetTask<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) into: Into<'a>,
+    /// Of the value that was found.
+    pub(crate) meta: Meta,
+    /// Where the value lies in the incoming buffer, if it was left there.
+    pub(crate) lent: Option<Range<usize>>,
+}
+
+impl<'a> GetTask<'a> {
+    #[inline]
+    pub(crate) const fn new(key: Key<'a>, into: Into<'a>) -> Self {
+        Self { key, into, meta: Meta::new(Version::from_bits(0), 0, 0), lent: None }
+    }
+
+    /// Takes in what was found.
+    #[inline]
+    fn take_in(&mut self, way: &mut Way<'_>, got: Got) {
+        if let Some(hint) = got.hint {
+            way.remember(hint);
+        }
+        match &mut self.into {
+            Into::Lent { .. } => self.lent = Some(got.value),
+            Into::Buffer(buffer) => {
+                buffer.clear();
+                buffer.extend_from_slice(&way.io.incoming()[got.value]);
+            }
+        }
+        self.meta = Meta::new(got.version, got.expires_at_ms, got.flags);
+    }
+
+    #[cold]
+    fn attempt_cold(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<bool>) -> Attempt {
+        let duties = way.updates().then_some(&mut *way.duties);
+        let got = drive(pin!(plan::get_cold(&mut way.io, way.table, &way.op, duties)));
+        outcome.answer(match got {
+            Ok(Some(got)) => {
+                self.take_in(way, got);
+                true
+            }
+            Ok(None) => {
+                way.forget();
+                false
+            }
+            Err(failure) => return Attempt::from_failure(failure, outcome),
+        })
+    }
 }
 
 impl<'a> Task<'a> for GetTask<'a> {
-    type Answer = Option<Found>;
+    type Answer = bool;
 
     fn operation(&self) -> Operation {
         Operation::Get
@@ -42,34 +82,17 @@ impl<'a> Task<'a> for GetTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Self::Answer> {
+    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Self::Answer>) -> Attempt {
         if !way.reads() {
             return Attempt::TwoSided;
         }
-        let hint = way.hint();
-        let duties = way.updates().then_some(&mut *way.duties);
-        match drive(plan::get(&mut way.io, way.table, &way.op, hint, duties)) {
-            Ok(Some(got)) => {
-                if hint != Some(got.hint) {
-                    way.remember(got.hint);
-                }
-                let lent = match &mut self.into {
-                    Into::Lent { .. } => Some(got.value),
-                    Into::Buffer(buffer) => {
-                        buffer.clear();
-                        buffer.extend_from_slice(&way.io.incoming()[got.value]);
-                        None
-                    }
-                };
-                let meta = Meta::new(got.version, got.expires_at_ms, got.flags);
-                Attempt::Done(Ok(Some(Found { meta, lent })))
-            }
-            Ok(None) => {
-                way.forget();
-                Attempt::Done(Ok(None))
-            }
-            Err(failure) => Attempt::from_failure(failure),
+        if let Some(hint) = &way.hint
+            && let Some(got) = drive(plan::get_warm(&mut way.io, way.table, &way.op, hint))
+        {
+            self.take_in(way, got);
+            return outcome.answer(true);
         }
+        self.attempt_cold(way, outcome)
     }
 
     fn request(&self) -> Request<'_> {
@@ -87,9 +110,10 @@ impl<'a> Task<'a> for GetTask<'a> {
                 let (Into::Lent { answer: buffer } | Into::Buffer(buffer)) = &mut self.into;
                 buffer.clear();
                 buffer.extend_from_slice(value);
-                Some(Some(Found { meta: Meta::new(version, expires_at_ms, flags), lent: None }))
+                self.meta = Meta::new(version, expires_at_ms, flags);
+                Some(true)
             }
-            Response::Absent => Some(None),
+            Response::Absent => Some(false),
             _ => None,
         }
     }

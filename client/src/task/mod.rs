@@ -8,7 +8,7 @@ mod put;
 
 pub(crate) use delete::DeleteTask;
 pub(crate) use fetch_add::FetchAddTask;
-pub(crate) use get::{Found, GetTask, Into};
+pub(crate) use get::{GetTask, Into};
 pub(crate) use put::PutTask;
 
 use crate::core::{OneSided, Way};
@@ -32,7 +32,7 @@ pub(crate) trait Task<'a> {
     fn key(&self) -> Key<'a>;
 
     /// Tries it one-sidedly, to the way's deadline at the latest. Holds the thread for no longer.
-    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Self::Answer>;
+    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Self::Answer>) -> Attempt;
 
     /// The same as a request to the server.
     fn request(&self) -> Request<'_>;
@@ -46,10 +46,59 @@ pub(crate) trait Task<'a> {
     ) -> Option<Self::Answer>;
 }
 
+/// Where an attempt that is done leaves its answer, or else the error. A place and no return value, and one for each
+/// of the two, for what is returned is moved, and parts that have just been written stall the processor when they
+/// are moved as a whole.
+pub(crate) struct Outcome<T> {
+    answer: Option<T>,
+    error: Option<Error>,
+}
+
+impl<T> Outcome<T> {
+    /// Of an operation that is not done.
+    #[inline]
+    pub(crate) const fn unknown() -> Self {
+        Self { answer: None, error: None }
+    }
+
+    /// The operation ended well.
+    #[inline]
+    pub(crate) fn answer(&mut self, answer: T) -> Attempt {
+        self.answer = Some(answer);
+        Attempt::Done
+    }
+
+    /// The operation ended with an error.
+    #[cold]
+    pub(crate) fn fail(&mut self, error: Error) -> Attempt {
+        self.error = Some(error);
+        Attempt::Done
+    }
+
+    /// Whether the operation ended well.
+    #[inline]
+    pub(crate) fn is_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+
+    /// Takes out what was left.
+    ///
+    /// # Panics
+    /// If nothing was.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Result<T> {
+        match self.answer.take() {
+            Some(answer) => Ok(answer),
+            None => Err(self.error.take().expect("an attempt that is done has an outcome")),
+        }
+    }
+}
+
 /// What came of an attempt.
-pub(crate) enum Attempt<T> {
-    /// The answer.
-    Done(Result<T>),
+#[derive(Clone, Copy)]
+pub(crate) enum Attempt {
+    /// The outcome is known.
+    Done,
     /// The time of this attempt was not enough. Nothing was changed.
     Unfinished,
     /// It needs a block, which the server was asked for.
@@ -62,10 +111,11 @@ pub(crate) enum Attempt<T> {
     Broken,
 }
 
-impl<T> Attempt<T> {
+impl Attempt {
     /// What a plan's failure means for its operation.
-    pub(crate) fn from_failure(failure: Failure) -> Self {
-        Self::Done(Err(match failure {
+    #[cold]
+    pub(crate) fn from_failure<T>(failure: Failure, outcome: &mut Outcome<T>) -> Self {
+        outcome.fail(match failure {
             Failure::Deadline => return Self::Unfinished,
             Failure::Contended => return Self::TwoSided,
             Failure::Indeterminate => Error::Indeterminate("the connection broke".into()),
@@ -73,7 +123,7 @@ impl<T> Attempt<T> {
             Failure::Corrupt => Error::Corrupt,
             Failure::NotACounter => Error::NotACounter,
             Failure::Overflow => Error::Overflow,
-        }))
+        })
     }
 }
 
@@ -82,6 +132,13 @@ impl<T> Attempt<T> {
 pub(crate) struct Deadline {
     limit_ns: u64,
     began_ns: u64,
+}
+
+/// The time of one attempt, on the same clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice {
+    pub(crate) began_ns: u64,
+    pub(crate) until_ns: u64,
 }
 
 /// How long the first attempt of an operation may take, which holds a thread that may be an executor's, and which
@@ -101,16 +158,17 @@ impl Deadline {
         Self { limit_ns, began_ns: clock::coarse_ns() }
     }
 
-    /// When the first attempt ends.
+    /// The time of the first attempt.
     #[inline]
-    pub(crate) fn first_slice(&self) -> u64 {
-        self.began_ns + self.limit_ns.min(SLICE_NS)
+    pub(crate) fn first_slice(&self) -> Slice {
+        Slice { began_ns: self.began_ns, until_ns: self.began_ns + self.limit_ns.min(SLICE_NS) }
     }
 
-    /// When an attempt that begins now ends, after `rounds` others.
-    pub(crate) fn slice(&self, rounds: u32) -> u64 {
+    /// The time of an attempt that begins now, after `rounds` others.
+    pub(crate) fn slice(&self, rounds: u32) -> Slice {
         let slice_ns = SLICE_NS << rounds.min(SLICE_DOUBLINGS_MAX);
-        (clock::coarse_ns() + slice_ns).min(self.began_ns + self.limit_ns)
+        let began_ns = clock::coarse_ns();
+        Slice { began_ns, until_ns: (began_ns + slice_ns).min(self.began_ns + self.limit_ns) }
     }
 
     pub(crate) fn left(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! PUT, put-if-absent and compare-exchange.
 
-use super::{Attempt, Task};
+use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
 use crate::value::Put;
@@ -8,6 +8,7 @@ use farside_hashtable::plan;
 use farside_protocol::wire::{Condition, Request, Response};
 use farside_protocol::{Key, Record};
 use farside_transport::drive;
+use std::pin::pin;
 
 pub(crate) struct PutTask<'a> {
     pub(crate) record: Record<'a>,
@@ -30,29 +31,29 @@ impl<'a> Task<'a> for PutTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>) -> Attempt<Put> {
+    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Put>) -> Attempt {
         let class = self.record.class();
-        let lease = match way.lease(class) {
+        let lease = match way.lease(class, outcome) {
             Ok(lease) => lease,
             Err(attempt) => return attempt,
         };
-        let hint = way.hint();
+        let hint = way.hint;
         let (Way { io, table, op, duties, .. }, record) = (&mut *way, &self.record);
-        let outcome = drive(plan::put(io, table, op, record, self.condition, lease, hint, duties));
-        if !plan::Put::spends_lease(&outcome) {
+        let stored = drive(pin!(plan::put(io, table, op, record, self.condition, lease, hint, duties)));
+        if !plan::Put::spends_lease(&stored) {
             way.put_back(class, lease);
         }
-        if let Ok(plan::Put::Stored { hint, .. }) = outcome {
+        if let Ok(plan::Put::Stored { hint, .. }) = stored {
             way.remember(hint);
         } else {
             way.forget();
         }
-        match outcome {
-            Ok(plan::Put::Stored { version, .. }) => Attempt::Done(Ok(Put::Stored { version })),
-            Ok(plan::Put::Absorbed) => Attempt::Done(Ok(Put::Absorbed)),
-            Ok(plan::Put::Mismatch { current }) => Attempt::Done(Ok(Put::Mismatch { current })),
-            Err(failure) => Attempt::from_failure(failure),
-        }
+        outcome.answer(match stored {
+            Ok(plan::Put::Stored { version, .. }) => Put::Stored { version },
+            Ok(plan::Put::Absorbed) => Put::Absorbed,
+            Ok(plan::Put::Mismatch { current }) => Put::Mismatch { current },
+            Err(failure) => return Attempt::from_failure(failure, outcome),
+        })
     }
 
     fn request(&self) -> Request<'_> {

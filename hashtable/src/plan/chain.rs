@@ -84,7 +84,7 @@ impl<'a> Owner<'a> {
         Self::Key(op.key)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn owns(self, key: &[u8]) -> bool {
         match self {
             _ if mutation::is(Mutation::NoKeyCompare) => true,

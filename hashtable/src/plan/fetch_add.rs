@@ -1,6 +1,6 @@
 //! fetch-add: a fresh read, then a conditional publication.
 
-use super::get::Warm;
+use super::get::warm;
 use super::insert::{Inserted, insert};
 use super::lookup::{Lookup, lookup};
 use super::put::{INSERT_ROUNDS, Publication, Target};
@@ -39,12 +39,8 @@ pub async fn fetch_add<I: Io>(
         // The record to supersede, and what is in it unless it has expired.
         let (target, seen) = match hint.take() {
             Some(hint) => {
-                let Some(mut warm) = Warm::begin(io, table, hint) else { continue };
-                if io.run(&mut warm.chain).await.is_err() {
-                    continue;
-                }
-                let Some((seen, hint)) = warm.finish(io, table, op).await else { continue };
-                (Ok(Target::hinted(io, op, &hint)), Some(seen))
+                let Some((seen, learned)) = warm(io, table, op, &hint).await else { continue };
+                (Ok(Target::hinted(io, op, &learned.unwrap_or(hint))), Some(seen))
             }
             None => match lookup(io, table, op).await? {
                 Lookup::Found(found) => (Ok(Target::found(&found)), (!found.expired).then_some(found.seen)),

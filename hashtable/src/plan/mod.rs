@@ -25,7 +25,7 @@ pub mod upkeep;
 pub use delete::{Delete, delete};
 pub use fetch_add::{Added, fetch_add};
 pub use forward::bring_forward;
-pub use get::{Got, get};
+pub use get::{Got, get, get_cold, get_warm};
 pub use put::{Put, put};
 
 use crate::hints::Hint;
@@ -84,15 +84,17 @@ pub struct Op<'a> {
     pub key: Key<'a>,
     /// Its hash in this table.
     pub hash: KeyHash,
+    /// When it began, before its first READ, nanoseconds of [`Io::now`].
+    pub began_ns: u64,
     /// When the operation must have ended, nanoseconds of [`Io::now`].
     pub deadline_ns: u64,
 }
 
 impl<'a> Op<'a> {
-    /// An operation on `key`.
+    /// An operation on `key` from `began_ns` to `deadline_ns`.
     #[inline]
-    pub fn new(table: &Table, key: Key<'a>, deadline_ns: u64) -> Self {
-        Self { key, hash: KeyHash::of(key.as_bytes(), table.seed), deadline_ns }
+    pub fn new(table: &Table, key: Key<'a>, began_ns: u64, deadline_ns: u64) -> Self {
+        Self { key, hash: KeyHash::of(key.as_bytes(), table.seed), began_ns, deadline_ns }
     }
 
     fn check_deadline<I: Io>(&self, io: &I) -> Result<(), Failure> {

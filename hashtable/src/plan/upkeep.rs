@@ -178,7 +178,7 @@ pub async fn reclaim<I: Io>(
         _ => return Ok(Reach::Unreachable),
     }
     let key = alloc::vec::Vec::from(key.as_bytes());
-    let op = Op { key: Key::new(&key).expect("it was a key"), hash, deadline_ns };
+    let op = Op { key: Key::new(&key).expect("it was a key"), hash, began_ns: io.now(), deadline_ns };
     for attempt in 0.. {
         op.check_deadline(io)?;
         let since_ns = io.now();

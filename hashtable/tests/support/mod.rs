@@ -151,7 +151,7 @@ impl World {
     }
 
     pub(crate) fn op<'a>(&self, key: &'a [u8]) -> Op<'a> {
-        Op::new(&self.table, Key::new(key).unwrap(), LATER)
+        Op::new(&self.table, Key::new(key).unwrap(), self.io.now(), LATER)
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> farside_hashtable::plan::Put {
@@ -184,7 +184,7 @@ impl World {
 
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         let op = self.op(key);
-        let got = run(farside_hashtable::plan::get(&mut self.io, &self.table, &op, None, None)).unwrap();
+        let got = run(farside_hashtable::plan::get_cold(&mut self.io, &self.table, &op, None)).unwrap();
         got.map(|got| self.io.incoming()[got.value].to_vec())
     }
 

@@ -108,7 +108,7 @@ fn status(answer: Answer) -> Status {
 
 /// The client's last operation, with its duties, as far as its steps go.
 async fn perform(io: &mut Dying<'_>, table: &Table, last: Last, life: Life) {
-    let op = Op::new(table, key(), io.now() + 1_000_000_000);
+    let op = Op::new(table, key(), io.now(), io.now() + 1_000_000_000);
     let mut duties = Duties::default();
     match last {
         Last::Insert | Last::Update => {

@@ -13,7 +13,7 @@ use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{self, Delete, Failure, Op, Put};
 use farside_protocol::record::FLAG_COUNTER;
 use farside_protocol::wire::Condition;
-use farside_protocol::{Class, Life, Record, Version};
+use farside_protocol::{Class, KeyHash, Life, Record, Version};
 use farside_transport::sim::{Rng, Sim, SimLane};
 use farside_transport::{Counts, Fabric, LaneIo};
 use std::mem;
@@ -142,7 +142,7 @@ impl Client {
             self.leases.push((record.class(), lease));
         }
         if let Some(hint) = hint {
-            self.hints.put(Op::new(&shared.table, record.key, 0).hash, hint);
+            self.hints.put(KeyHash::of(record.key.as_bytes(), shared.table.seed), hint);
         }
         if let Response::Done(outcome) = &response {
             self.learn(call.key, outcome);
@@ -182,8 +182,9 @@ impl Client {
         lease: Option<Life>,
     ) -> Option<Ended> {
         let shared = Rc::clone(&self.shared);
-        let deadline_ns = self.fabric.now() + call.patience_ns;
-        let op = Op::new(&shared.table, record.key, deadline_ns);
+        let began_ns = self.fabric.now();
+        let deadline_ns = began_ns + call.patience_ns;
+        let op = Op::new(&shared.table, record.key, began_ns, deadline_ns);
         let hint = if shared.setup.hints { self.hints.get(op.hash) } else { None };
         let mut counts = Counts::default();
         let io = &mut LaneIo::new(&self.fabric, &mut self.lane, &mut counts, 0, deadline_ns);
@@ -192,7 +193,7 @@ impl Client {
             let lease = || lease.expect("operations that store something have one");
             let condition = match operation {
                 Operation::Get => {
-                    let got = plan::get(io, table, &op, hint, Some(duties)).await;
+                    let got = plan::get(io, table, &op, hint.as_ref(), Some(duties)).await;
                     return ended_get(got, |range| decode(&io_incoming(io)[range]), &shared);
                 }
                 Operation::Delete => {
@@ -376,7 +377,7 @@ fn ended_get(
         shared.break_off(Breach::TornValue);
         u64::MAX
     });
-    Ok(done(Outcome::Found { value, version: told(got.version) }, Some(got.hint), false))
+    Ok(done(Outcome::Found { value, version: told(got.version) }, got.hint, false))
 }
 
 fn ended_put(put: Result<Put, Failure>, condition: Condition) -> Result<Ended, Failure> {
