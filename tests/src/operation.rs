@@ -19,8 +19,8 @@ impl fmt::Debug for Version {
 /// What a key can hold in a test.
 ///
 /// `u64` suits histories: give every publication its own number and derive the bytes that are stored from it,
-/// so that the harness can check the bytes and the checker sees only the number. `Vec<u8>` suits comparisons
-/// byte for byte.
+/// so that the harness can check the bytes and the checker sees only the number.
+/// [`Content`](crate::content::Content) suits comparisons byte for byte.
 pub trait Value: Clone + Eq + Hash + fmt::Debug {
     /// The value that FETCH-ADD stores for the number `count`.
     fn from_counter(count: u64) -> Self;
@@ -36,17 +36,6 @@ impl Value for u64 {
 
     fn counter(&self) -> Option<u64> {
         Some(*self)
-    }
-}
-
-/// A counter is eight bytes, little-endian.
-impl Value for Vec<u8> {
-    fn from_counter(count: u64) -> Self {
-        count.to_le_bytes().to_vec()
-    }
-
-    fn counter(&self) -> Option<u64> {
-        self.as_slice().try_into().ok().map(u64::from_le_bytes)
     }
 }
 
@@ -246,14 +235,6 @@ impl<V: fmt::Debug> fmt::Display for Outcome<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_eight_bytes_are_a_counter() {
-        assert_eq!(Vec::from_counter(258), [2, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(vec![2, 1, 0, 0, 0, 0, 0, 0].counter(), Some(258));
-        assert_eq!(vec![0; 7].counter(), None);
-        assert_eq!(vec![0; 9].counter(), None);
-    }
 
     #[test]
     fn an_outcome_may_tell_less_than_all_but_nothing_else() {

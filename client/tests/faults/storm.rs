@@ -2,7 +2,7 @@
 
 use crate::server::Process;
 use crate::{PATIENT, connect};
-use farside::{Client, ErrorKind, Session, TransportChoice};
+use farside::{ErrorKind, Session, TransportChoice};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +19,8 @@ const KEYS: u64 = 2_000;
 /// Enough that some kill hits each kind of update, and the writers' other work.
 const UPDATES_MAX: u64 = 3_000;
 
-/// What is left to be cleared away then stays for good.
-const CLEARED_AWAY: Duration = Duration::from_secs(60);
+/// What is not cleared away then stays for good.
+const CLEARED_AWAY: Duration = Duration::from_secs(120);
 
 /// Writes until it is killed, if this program was started for that.
 pub(crate) fn perhaps_run(arguments: &[String]) {
@@ -128,15 +128,42 @@ pub(crate) fn killed_writers_lose_nothing_and_leave_nothing() {
         }
     }
     assert!(next > KILLS * 100, "writers were killed at their work");
-    clear(&client, &mut session);
+    for key in (0..KEYS).map(key) {
+        session.put(&key, "each can be used again").unwrap();
+        assert!(session.delete(&key).unwrap());
+    }
     drop((session, client));
     let patience = Instant::now() + CLEARED_AWAY;
-    let mut after = figures(&mut observer);
-    while after != before {
+    loop {
+        have_it_swept(server.address());
+        let Err(after) = settles(&mut observer, &before) else { return };
         assert!(Instant::now() < patience, "before: {before:?}\nafter:  {after:?}");
-        thread::sleep(Duration::from_millis(20));
-        after = figures(&mut observer);
     }
+}
+
+/// Waits a while until the figures are `expected`; else says what they are.
+fn settles(observer: &mut Session, expected: &[Figure]) -> Result<(), Vec<Figure>> {
+    let patience = Instant::now() + Duration::from_secs(5);
+    loop {
+        let figures = figures(observer);
+        if figures == expected {
+            return Ok(());
+        }
+        if Instant::now() > patience {
+            return Err(figures);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Takes all memory and gives it back: when there is no more to be had, the server soon looks for some that was lost.
+fn have_it_swept(address: &str) {
+    let mut session = connect(address, TransportChoice::Shm, PATIENT).session().unwrap();
+    let filler = vec![0; 100_000];
+    let keys = (0..).map(|number| format!("filler/{number}"));
+    let full = keys.clone().find_map(|key| session.put(key, &filler).err()).unwrap();
+    assert_eq!(full.kind(), ErrorKind::Full);
+    keys.take_while(|key| session.delete(key).unwrap()).for_each(drop);
 }
 
 /// Of a value its update's number, if it is one of the writers', and its length.
@@ -144,22 +171,11 @@ fn summary(value: &[u8]) -> (Option<u64>, usize) {
     (value.first_chunk().copied().map(u64::from_le_bytes), value.len())
 }
 
-/// Deletes all keys, and has the server look for lost memory, as it does soon when there is no more to be had.
-fn clear(client: &Client, session: &mut Session) {
-    for key in (0..KEYS).map(key) {
-        session.put(&key, "each can be used again").unwrap();
-        assert!(session.delete(&key).unwrap());
-    }
-    let filler = vec![0; 100_000];
-    let fillers = (0..).map(|number| format!("filler/{number}"));
-    let full = fillers.clone().find_map(|key| session.put(key, &filler).err()).unwrap();
-    assert_eq!(full.kind(), ErrorKind::Full);
-    let mut another = client.session().unwrap();
-    fillers.take_while(|key| another.delete(key).unwrap()).for_each(drop);
-}
+/// Name and value.
+type Figure = (String, String);
 
 /// All that a client can leave behind.
-fn figures(observer: &mut Session) -> Vec<(String, String)> {
+fn figures(observer: &mut Session) -> Vec<Figure> {
     let statistics = observer.server_stats().unwrap();
     let names = [
         "farside_keys",

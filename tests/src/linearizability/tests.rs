@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::*;
+use crate::content::Content;
 use crate::history::Recorder;
 use crate::model::KeyState;
 use crate::operation::Time;
@@ -227,9 +228,10 @@ fn the_states_in_an_explanation_are_real() {
 
 #[test]
 fn bytes_are_values_too() {
+    let text = || Content::Bytes(b"text".to_vec());
     let client = |operation, outcome| {
         let mut recorder = Recorder::new(0);
-        let put = Operation::Put { value: b"text".to_vec(), expires_at: None };
+        let put = Operation::Put { value: text(), expires_at: None };
         let call = recorder.call(1, "key", put);
         recorder.respond(call, 2, Response::Done(Outcome::Stored { version: None }));
         let call = recorder.call(3, "key", operation);
@@ -237,7 +239,7 @@ fn bytes_are_values_too() {
         check(&History::from_recorders([recorder]))
     };
     assert_eq!(client(Operation::FetchAdd { delta: 1 }, Outcome::NotACounter), Ok(()));
-    assert_eq!(client(Operation::Get, Outcome::Found { value: b"text".to_vec(), version: None }), Ok(()));
+    assert_eq!(client(Operation::Get, Outcome::Found { value: text(), version: None }), Ok(()));
     let failure = client(Operation::Get, Outcome::NotFound).expect_err("the key is present");
     assert!(failure.to_string().starts_with("key \"key\": not linearizable: no order"), "{failure}");
 }

@@ -75,7 +75,7 @@ impl<'a, T: Target> Caller<'a, T> {
 
     async fn perform(&mut self, key: &'static str, operation: Operation<Content>) {
         let call = self.recorder.call(self.now(), key, operation.clone());
-        let outcome = self.target.perform(key.as_bytes(), &operation).await;
+        let outcome = self.target.perform(key.as_bytes(), &operation).await.outcome;
         let now = self.now();
         if let Outcome::Found { version: Some(version), .. } | Outcome::Stored { version: Some(version) } =
             outcome

@@ -1,12 +1,18 @@
-//! Every operation against a map that cannot be wrong, over each way to the server and over a mix of them on one table.
+//! Every operation against a map that cannot be wrong, over each way to the server, over a mix of them on one table,
+//! and over the simulated fabric.
 //!
 //! One operation at a time, so each answer is determined. Replay a failure with `FARSIDE_SEED=<seed>`.
 
+use crate::sim::SimTable;
+use crate::target::{Answer, SHM, SHM_WITHOUT_ATOMICS, TCP, Target, Way, connect};
 use farside::server::Config;
-use farside::{Client, Delete, Embedded, ErrorKind, Put, PutOptions, Session, TransportChoice, Version};
+use farside::{Client, Delete, Embedded, Session};
+use farside_tests::content::Content;
+use farside_tests::model::MapModel;
+use farside_tests::operation::{Operation, Outcome, Version};
+use pollster::block_on;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
-use std::collections::HashMap;
 use std::time::Duration;
 
 const OPERATIONS: usize = 4_000;
@@ -15,38 +21,6 @@ const SEEDS: u64 = 3;
 /// Lengths of keys and values at the edges of size classes and limits; the rest are random.
 const KEY_LENS: [usize; 6] = [1, 8, 24, 64, 1000, 4096];
 const VALUE_LENS: [usize; 9] = [0, 1, 7, 8, 64, 215, 216, 217, 5000];
-
-/// A way to the server: a transport, and the capabilities it is denied.
-type Way = (TransportChoice, &'static str);
-
-const SHM: Way = (TransportChoice::Shm, "");
-const SHM_WITHOUT_ATOMICS: Way = (TransportChoice::Shm, "atomic");
-const TCP: Way = (TransportChoice::Tcp, "");
-
-struct Entry {
-    value: Vec<u8>,
-    version: Version,
-}
-
-/// What must come back.
-#[derive(Default)]
-struct Model {
-    entries: HashMap<Vec<u8>, Entry>,
-    /// Versions that some key once had, to offer as expectations that do not hold.
-    past: Vec<Version>,
-}
-
-impl Model {
-    fn store(&mut self, key: &[u8], value: Vec<u8>, version: Version) {
-        assert!(!self.past.contains(&version), "a version names one publication");
-        self.remove(key);
-        self.entries.insert(key.to_vec(), Entry { value, version });
-    }
-
-    fn remove(&mut self, key: &[u8]) {
-        self.past.extend(self.entries.remove(key).map(|entry| entry.version));
-    }
-}
 
 fn bytes(random: &mut SmallRng, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
@@ -64,139 +38,169 @@ fn keys(random: &mut SmallRng) -> Vec<Vec<u8>> {
     (0..40).map(key).collect()
 }
 
-fn value(random: &mut SmallRng) -> Vec<u8> {
+fn value(random: &mut SmallRng) -> Content {
     let edge = random.random_range(0..VALUE_LENS.len() * 2);
     let len = VALUE_LENS.get(edge).copied().unwrap_or_else(|| random.random_range(0..2000));
-    bytes(random, len)
+    Content::Bytes(bytes(random, len))
 }
 
-/// One random operation, its answer checked, the model brought up to it.
-fn step(session: &mut Session, key: &[u8], model: &mut Model, random: &mut SmallRng) {
-    let (expected, current) = match model.entries.get(key) {
-        Some(entry) => (Some(entry.value.clone()), Some(entry.version)),
-        None => (None, None),
-    };
-    // One that holds, or one that held once, perhaps for another key.
-    let past = model.past.get(random.random_range(0..model.past.len() + 1)).copied();
-    let version = if random.random_bool(0.5) { current.or(past) } else { past.or(current) };
-    match (random.random_range(0..10), version) {
-        (0 | 1, _) => {
-            let got = session.get(key).unwrap().map(|value| (value.to_vec(), value.version()));
-            assert_eq!(got, expected.zip(current));
+/// The model, and those who must agree with it.
+struct Comparison<T> {
+    targets: Vec<T>,
+    keys: Vec<Vec<u8>>,
+    /// By the keys' numbers.
+    model: MapModel<usize, Content>,
+    /// Versions that some key once had, to offer as expectations that do not hold.
+    past: Vec<Version>,
+    random: SmallRng,
+}
+
+impl<T: Target> Comparison<T> {
+    fn new(targets: Vec<T>, seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
+        Self { targets, keys: keys(&mut random), model: MapModel::default(), past: Vec::new(), random }
+    }
+
+    async fn run(mut self) {
+        for _ in 0..OPERATIONS {
+            let key = self.random.random_range(0..self.keys.len());
+            let by = self.random.random_range(0..self.targets.len());
+            self.step(by, key).await;
         }
-        (2, _) => {
-            let mut buffer = vec![1];
-            let found = session.get_into(key, &mut buffer).unwrap().is_some();
-            assert_eq!(found.then_some(buffer), expected);
+        for key in 0..self.keys.len() {
+            self.perform(0, key, &Operation::Get).await;
         }
-        (3 | 4, _) => {
-            let value = value(random);
-            let version = session.put(key, &value).unwrap().expect("no rival absorbs it");
-            model.store(key, value, version);
-        }
-        (5, _) => {
-            let value = value(random);
-            match session.put_if_absent(key, &value).unwrap() {
-                Put::Stored { version } if current.is_none() => model.store(key, value, version),
-                outcome => assert_eq!((outcome, current.is_some()), (Put::Mismatch { current }, true)),
+    }
+
+    async fn step(&mut self, by: usize, key: usize) {
+        let current = self.current(key);
+        // One that holds, or one that held once, perhaps for another key.
+        let past = self.past.get(self.random.random_range(0..self.past.len() + 1)).copied();
+        let version = if self.random.random_bool(0.5) { current.or(past) } else { past.or(current) };
+        let operation = match (self.random.random_range(0..10), version) {
+            (0..3, _) => Operation::Get,
+            (3 | 4, _) => Operation::Put { value: value(&mut self.random), expires_at: None },
+            (5, _) => Operation::PutIfAbsent { value: value(&mut self.random), expires_at: None },
+            (6, Some(expected)) => {
+                Operation::CompareExchange { expected, value: value(&mut self.random), expires_at: None }
             }
+            (7, _) => Operation::Delete,
+            (8, Some(version)) => return self.delete_if(by, key, version).await,
+            _ => Operation::FetchAdd { delta: 1 },
+        };
+        self.perform(by, key, &operation).await;
+        if matches!(operation, Operation::FetchAdd { .. }) {
+            // Tells the version of what was added to.
+            self.perform(by, key, &Operation::Get).await;
         }
-        (6, Some(version)) => {
-            let value = value(random);
-            match session.put_with(key, &value, PutOptions::new().if_version(version)).unwrap() {
-                Put::Stored { version: new } if current == Some(version) => model.store(key, value, new),
-                outcome => {
-                    assert_eq!((outcome, current != Some(version)), (Put::Mismatch { current }, true));
-                }
+        let new = self.current(key).filter(|new| Some(*new) != current);
+        assert!(new.is_none_or(|new| !self.past.contains(&new)), "a version names one publication");
+        self.past.extend(current.filter(|_| current != self.current(key)));
+    }
+
+    /// Has the operation carried out, and the model follow what is answered, if it can.
+    async fn perform(&mut self, by: usize, key: usize, operation: &Operation<Content>) {
+        let before = self.current(key);
+        let Answer { outcome, current } = self.targets[by].perform(&self.keys[key], operation).await;
+        if let Err(disagreement) = self.model.accept(&key, operation, &outcome) {
+            panic!("client {by}, key {key}: {disagreement}");
+        }
+        match outcome {
+            Outcome::Exists | Outcome::Mismatch => assert_eq!(current, before, "{operation}"),
+            Outcome::Stored { version } => assert!(version.is_some(), "no rival absorbs it"),
+            _ => {}
+        }
+    }
+
+    /// A conditional DELETE is to the model a DELETE or nothing.
+    async fn delete_if(&mut self, by: usize, key: usize, version: Version) {
+        let outcome = self.targets[by].delete_if(&self.keys[key], version).await;
+        let expected = match self.current(key) {
+            Some(current) if current == version => {
+                self.model.execute(&key, &Operation::Delete, None);
+                self.past.push(current);
+                Delete::Deleted
             }
-        }
-        (7, _) => {
-            assert_eq!(session.delete(key).unwrap(), current.is_some());
-            model.remove(key);
-        }
-        (8, Some(version)) => {
-            let outcome = session.delete_if(key, version).unwrap();
-            match current {
-                Some(current) if current == version => {
-                    assert_eq!(outcome, Delete::Deleted);
-                    model.remove(key);
-                }
-                Some(current) => assert_eq!(outcome, Delete::Mismatch { current }),
-                None => assert_eq!(outcome, Delete::Absent),
-            }
-        }
-        _ => match session.fetch_add(key, 1) {
-            Ok(before) => {
-                let counted = session.get(key).unwrap().expect("just counted");
-                assert_eq!(counted.counter(), Some(before + 1));
-                let old = expected.map_or(0, |value| i64::from_le_bytes(value.try_into().unwrap()));
-                assert_eq!(before, old);
-                let version = counted.version();
-                model.store(key, (before + 1).to_le_bytes().to_vec(), version);
-            }
-            Err(error) => assert_eq!((error.kind(), current.is_some()), (ErrorKind::Invalid, true)),
-        },
+            Some(current) => Delete::Mismatch { current: farside::Version::from_bits(current.0) },
+            None => Delete::Absent,
+        };
+        assert_eq!(outcome, expected);
+    }
+
+    fn current(&self, key: usize) -> Option<Version> {
+        self.model.state(&key).record().and_then(|record| record.version)
     }
 }
 
-fn over(ways: &[Way]) {
+/// Compares the clients that `start` makes from a seed, together with the server they need.
+fn compare<S, T: Target>(start: impl Fn(u64) -> (S, Vec<T>)) {
     let seeds = match std::env::var("FARSIDE_SEED") {
         Ok(seed) => vec![seed.parse().expect("FARSIDE_SEED is a number")],
         Err(_) => (0..SEEDS).collect(),
     };
     for seed in seeds {
-        // A short quarantine, so that blocks come round within the test.
-        let config = Config { memory: 32 << 20, quarantine: Duration::from_millis(20), ..Config::default() };
-        let farside = Embedded::start(config, Client::builder()).unwrap();
-        let session = |&(transport, denied): &Way| {
-            let builder = Client::builder().address(&farside.address()).transport(transport).deny(denied);
-            builder.connect_blocking().unwrap().session().unwrap()
-        };
-        let mut sessions: Vec<Session> = ways.iter().map(session).collect();
-        let mut random = SmallRng::seed_from_u64(seed);
-        let (keys, mut model) = (keys(&mut random), Model::default());
-        for number in 0..OPERATIONS {
-            let session = random.random_range(0..sessions.len());
-            let key = &keys[random.random_range(0..keys.len())];
-            // Printed with the panic of the step that fails, if one does.
-            let _at = Told(format!("seed {seed}, operation {number}, over {:?}", ways[session]));
-            step(&mut sessions[session], key, &mut model, &mut random);
-        }
-        for key in &keys {
-            let expected = model.entries.get(key).map(|entry| entry.value.clone());
-            let got = sessions[0].get(key).unwrap().map(|value| value.to_vec());
-            assert_eq!(got, expected, "seed {seed}, at the end");
-        }
+        let _at = Told(seed);
+        let (_server, targets) = start(seed);
+        block_on(Comparison::new(targets, seed).run());
     }
 }
 
 /// Says where the test was if it panics meanwhile.
-struct Told(String);
+struct Told(u64);
 
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.0);
+            eprintln!("seed {}", self.0);
         }
     }
 }
 
+/// Compares clients of a new server that reach it by `ways`.
+fn compare_live<T: Target>(ways: &[Way], target: impl Fn(&Client) -> T) {
+    // A short quarantine, so that blocks come round within the test.
+    let config = Config { memory: 32 << 20, quarantine: Duration::from_millis(20), ..Config::default() };
+    compare(|_| {
+        let farside = Embedded::start(config.clone(), Client::builder()).unwrap();
+        let targets = ways.iter().map(|way| target(&connect(&farside, *way))).collect();
+        (farside, targets)
+    });
+}
+
+fn session(client: &Client) -> Session {
+    client.session().unwrap()
+}
+
 #[test]
 fn over_shared_memory() {
-    over(&[SHM]);
+    compare_live(&[SHM], session);
 }
 
 #[test]
 fn over_shared_memory_with_updates_by_the_server() {
-    over(&[SHM_WITHOUT_ATOMICS]);
+    compare_live(&[SHM_WITHOUT_ATOMICS], session);
 }
 
 #[test]
 fn over_tcp() {
-    over(&[TCP]);
+    compare_live(&[TCP], session);
 }
 
 #[test]
 fn over_all_at_once_on_one_table() {
-    over(&[SHM, TCP, SHM_WITHOUT_ATOMICS, SHM]);
+    compare_live(&[SHM, TCP, SHM_WITHOUT_ATOMICS, SHM], session);
+}
+
+#[test]
+fn over_all_at_once_by_asynchronous_clients() {
+    compare_live(&[SHM, TCP, SHM_WITHOUT_ATOMICS, SHM], Client::clone);
+}
+
+#[test]
+fn over_a_simulated_fabric() {
+    compare(|seed| {
+        let table = SimTable::new(seed);
+        let clients = (0..3).map(|number| table.connect(number)).collect();
+        (table, clients)
+    });
 }

@@ -1,4 +1,6 @@
-//! The operations as clients call them, on a live server.
+//! The operations as clients call them: one at a time against a map, and many at once on a live server.
 
 mod concurrent;
+mod differential;
+mod sim;
 mod target;

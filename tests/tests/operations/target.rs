@@ -1,6 +1,8 @@
 //! Carrying out an operation of the model through the client library.
 
-use farside::{Client, Embedded, ErrorKind, Put, PutOptions, Session, TransportChoice, Value};
+use farside::{
+    Client, Condition, Delete, Embedded, ErrorKind, Put, PutOptions, Session, TransportChoice, Value,
+};
 use farside_tests::content::Content;
 use farside_tests::operation::{Operation, Outcome, Version};
 use std::time::Duration;
@@ -21,56 +23,80 @@ pub(crate) fn connect(farside: &Embedded, (transport, denied): Way) -> Client {
     builder.deadline(Duration::from_secs(30)).connect_blocking().unwrap()
 }
 
+/// What came of an operation.
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome<Content>,
+    /// The version that the key was said to have if the operation's condition did not hold.
+    pub(crate) current: Option<Version>,
+}
+
+impl From<Outcome<Content>> for Answer {
+    fn from(outcome: Outcome<Content>) -> Self {
+        Self { outcome, current: None }
+    }
+}
+
 /// Whoever can be asked for an operation. Nothing but the outcomes of the model may come of it.
 pub(crate) trait Target {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Outcome<Content>;
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer;
+
+    /// The one operation that the model does without.
+    async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete;
 }
 
 macro_rules! perform {
     ($target:expr, $key:expr, $operation:expr, $($wait:tt)*) => {
         match $operation {
             Operation::Get => match $target.get($key)$($wait)*.unwrap() {
-                Some(value) => found(&value),
-                None => Outcome::NotFound,
+                Some(value) => found(&value).into(),
+                None => Outcome::NotFound.into(),
             },
             Operation::Put { value, .. }
             | Operation::PutIfAbsent { value, .. }
             | Operation::CompareExchange { value, .. } => {
-                let Content::Bytes(bytes) = value else { panic!("only FETCH-ADD makes a counter") };
-                match $target.put_with($key, bytes, options($operation))$($wait)*.unwrap() {
-                    Put::Stored { version } => Outcome::Stored { version: Some(told(version)) },
-                    Put::Absorbed => Outcome::Stored { version: None },
-                    Put::Mismatch { .. } if matches!($operation, Operation::PutIfAbsent { .. }) => Outcome::Exists,
-                    Put::Mismatch { .. } => Outcome::Mismatch,
-                }
+                let options = PutOptions::new().condition(condition($operation));
+                stored($operation, $target.put_with($key, bytes(value), options)$($wait)*.unwrap())
             }
             Operation::FetchAdd { delta } => match $target.fetch_add($key, *delta as i64)$($wait)* {
-                Ok(previous) => Outcome::Added { previous: previous as u64, version: None },
-                Err(error) if error.kind() == ErrorKind::Invalid => Outcome::NotACounter,
+                Ok(previous) => Outcome::Added { previous: previous as u64, version: None }.into(),
+                Err(error) if error.kind() == ErrorKind::Invalid => Outcome::NotACounter.into(),
                 Err(error) => panic!("{error}"),
             },
             Operation::Delete => match $target.delete($key)$($wait)*.unwrap() {
-                true => Outcome::Deleted,
-                false => Outcome::NotFound,
+                true => Outcome::Deleted.into(),
+                false => Outcome::NotFound.into(),
             },
         }
     };
 }
 
 impl Target for Session {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Outcome<Content> {
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
         perform!(self, key, operation,)
+    }
+
+    async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete {
+        Session::delete_if(self, key, farside::Version::from_bits(version.0)).unwrap()
     }
 }
 
 impl Target for Client {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Outcome<Content> {
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
         perform!(self, key, operation, .await)
+    }
+
+    async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete {
+        Client::delete_if(self, key, farside::Version::from_bits(version.0)).await.unwrap()
     }
 }
 
-fn told(version: farside::Version) -> Version {
+pub(crate) fn told(version: farside::Version) -> Version {
     Version(version.to_bits())
+}
+
+pub(crate) fn bytes(value: &Content) -> &[u8] {
+    let Content::Bytes(bytes) = value else { panic!("only FETCH-ADD makes a counter") };
+    bytes
 }
 
 fn found<B: AsRef<[u8]>>(value: &Value<B>) -> Outcome<Content> {
@@ -81,12 +107,25 @@ fn found<B: AsRef<[u8]>>(value: &Value<B>) -> Outcome<Content> {
     Outcome::Found { value: content, version: Some(told(value.version())) }
 }
 
-fn options(operation: &Operation<Content>) -> PutOptions {
-    match operation {
-        Operation::PutIfAbsent { .. } => PutOptions::new().if_absent(),
-        Operation::CompareExchange { expected, .. } => {
-            PutOptions::new().if_version(farside::Version::from_bits(expected.0))
+pub(crate) fn stored(operation: &Operation<Content>, put: Put) -> Answer {
+    let (outcome, current) = match put {
+        Put::Stored { version } => (Outcome::Stored { version: Some(told(version)) }, None),
+        Put::Absorbed => (Outcome::Stored { version: None }, None),
+        Put::Mismatch { current } if matches!(operation, Operation::PutIfAbsent { .. }) => {
+            (Outcome::Exists, current.map(told))
         }
-        _ => PutOptions::new(),
+        Put::Mismatch { current } => (Outcome::Mismatch, current.map(told)),
+    };
+    Answer { outcome, current }
+}
+
+/// On what it depends that an operation stores its value.
+pub(crate) fn condition(operation: &Operation<Content>) -> Condition {
+    match operation {
+        Operation::PutIfAbsent { .. } => Condition::Absent,
+        Operation::CompareExchange { expected, .. } => {
+            Condition::Version(farside::Version::from_bits(expected.0))
+        }
+        _ => Condition::Always,
     }
 }
