@@ -108,7 +108,7 @@ impl SimClient {
     }
 
     fn delete(&mut self, key: &[u8], condition: Condition) -> plan::Delete {
-        let op = Op::new(&self.at.table, Key::new(key).unwrap(), u64::MAX);
+        let op = Op::new(&self.at.table, Key::new(key).unwrap(), self.fabric.now(), u64::MAX);
         let deleted =
             run!(self, op, |io, table, hint, duties| plan::delete(io, table, &op, condition, hint, duties));
         self.settle(None);
@@ -116,7 +116,8 @@ impl SimClient {
     }
 
     fn put(&mut self, operation: &Operation<Content>, record: &Record<'_>) -> Answer {
-        let (op, lease) = (Op::new(&self.at.table, record.key, u64::MAX), self.lease(record.len()));
+        let (op, lease) =
+            (Op::new(&self.at.table, record.key, self.fabric.now(), u64::MAX), self.lease(record.len()));
         let condition = condition(operation);
         let put = run!(self, op, |io, table, hint, duties| plan::put(
             io, table, &op, record, condition, lease, hint, duties
@@ -138,13 +139,18 @@ impl SimClient {
 impl Target for SimClient {
     async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
         let name = Key::new(key).unwrap();
-        let op = Op::new(&self.at.table, name, u64::MAX);
+        let op = Op::new(&self.at.table, name, self.fabric.now(), u64::MAX);
         match operation {
             Operation::Get => {
-                let got =
-                    run!(self, op, |io, table, hint, duties| plan::get(io, table, &op, hint, Some(duties)));
+                let got = run!(self, op, |io, table, hint, duties| plan::get(
+                    io,
+                    table,
+                    &op,
+                    hint.as_ref(),
+                    Some(duties)
+                ));
                 let Some(got) = got.unwrap() else { return Outcome::NotFound.into() };
-                self.hints.put(op.hash, got.hint);
+                got.hint.into_iter().for_each(|hint| self.hints.put(op.hash, hint));
                 let bytes = self.lane.incoming()[got.value].to_vec();
                 let value = match bytes.as_slice().try_into() {
                     Ok(count) if got.flags & FLAG_COUNTER != 0 => Content::Counter(u64::from_le_bytes(count)),
