@@ -51,8 +51,15 @@ fn no_server() {
 
 #[test]
 fn something_else_listens_there() {
-    let address = something_else(b"220 mail.example.org ESMTP\r\n");
-    fails(Client::builder().address(&address), ErrorKind::Incompatible, &["not Farside", "the port"]);
+    for greeting in [
+        &b"220 mail.example.org ESMTP\r\n"[..],
+        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        &[0; 64],
+        b"\x9e\x37\x79\xb9\x7f\x4a\x7c\x15\xf3\x9c\xc0\x60",
+    ] {
+        let address = something_else(greeting);
+        fails(Client::builder().address(&address), ErrorKind::Incompatible, &["not Farside", "the port"]);
+    }
     let address = something_else(b"FARSIDE\x63");
     fails(Client::builder().address(&address), ErrorKind::Incompatible, &["wire version 99", "same version"]);
 }

@@ -1,8 +1,8 @@
 //! Clients that do what they should not.
 
-use crate::client::{Client, config, eventually, figure, get, put, start};
-use farside_protocol::ErrorKind;
-use farside_protocol::wire::{Request, Response};
+use crate::client::{Client, config, eventually, figure, get, hello, key_of, put, start};
+use farside_protocol::wire::{Condition, HEADER_LEN, Request, Response, Rights};
+use farside_protocol::{Block, Class, ErrorKind, Life};
 use farside_server::Config;
 use std::time::{Duration, Instant};
 
@@ -28,24 +28,63 @@ fn garbage_closes_the_connection_that_it_came_on() {
     assert_eq!(figure(&running, "farside_faults_total{kind=\"garbage\"}"), 4);
 }
 
+/// Numbers that look random, the same each time.
+fn random() -> impl FnMut() -> u64 {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    }
+}
+
 #[test]
 fn random_bytes_never_hurt_others() {
     let running = start(config());
     let mut good = Client::connect(&running);
     good.put("k", b"v");
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut random = random();
     for round in 0..100 {
         // Half of them open a session first.
         let mut client = if round % 2 == 0 { Client::mute(&running) } else { Client::connect(&running) };
         let len = random() as usize % 300;
         let bytes: Vec<u8> = (0..len).map(|_| random() as u8).collect();
         client.try_write(&bytes);
+    }
+    assert_eq!(good.get("k").value(), b"v");
+    eventually("all are gone", || figure(&running, "farside_connections") == 1);
+}
+
+#[test]
+fn damaged_requests_never_hurt_others() {
+    let running = start(config());
+    let mut good = Client::connect(&running);
+    good.put("k", b"v");
+    let (key, condition) = (key_of("long-key"), Condition::Always);
+    let (class, life) = (Class::holding(100).unwrap(), Life { block: Block::new(2).unwrap(), count: 1 });
+    let requests = [
+        get("long-key"),
+        put("long-key", b"a value"),
+        Request::Delete { key, condition },
+        Request::FetchAdd { key, delta: 1 },
+        Request::Lease { shard: 0, class, count: 1 },
+        Request::Report { shard: 0, published: vec![life], retired: vec![life], returned: vec![life] },
+        Request::Hello(hello(b"", Rights::ReadWrite, false)),
+    ];
+    let mut random = random();
+    for _ in 0..200 {
+        let mut client = Client::connect(&running);
+        // Several in a row, as long as the server takes them.
+        for _ in 0..10 {
+            let mut frame = Vec::new();
+            requests[random() as usize % requests.len()].encode(random(), &mut frame);
+            for _ in 0..random() % 3 {
+                let body_len = (frame.len() - HEADER_LEN) as u64;
+                frame[HEADER_LEN + (random() % body_len) as usize] = random() as u8;
+            }
+            client.try_write(&frame);
+        }
     }
     assert_eq!(good.get("k").value(), b"v");
     eventually("all are gone", || figure(&running, "farside_connections") == 1);
@@ -100,7 +139,7 @@ fn a_silent_session_is_ended_and_one_that_pings_is_not() {
 fn leases_are_not_for_sessions_without_memory() {
     let running = start(config());
     let mut client = Client::connect(&running);
-    let class = farside_protocol::Class::holding(100).unwrap();
+    let class = Class::holding(100).unwrap();
     let reply = client.call(&Request::Lease { shard: 0, class, count: 1 });
     assert_eq!(reply.error().0, ErrorKind::Invalid);
     let report = Request::Report { shard: 0, published: vec![], retired: vec![], returned: vec![] };

@@ -341,6 +341,50 @@ fn nonsense_from_the_server_breaks_the_connection() {
     }
 }
 
+/// What becomes of a call whose server says `answer`, made for the request's id, and hangs up.
+fn answered(answer: impl FnOnce(u64) -> Vec<u8> + Send + 'static) -> Result<Answer, CallError> {
+    let (address, _server) = listen(move |listener| {
+        let mut peer = accept(listener);
+        peer.open(welcome());
+        let (id, ..) = peer.hear().unwrap();
+        peer.stream.write_all(&answer(id)).unwrap();
+        peer.stream.shutdown(Shutdown::Write).unwrap();
+        let _ = peer.stream.read(&mut [0; 64]);
+    });
+    open(&address).call_blocking(&put(b"v"), patient())
+}
+
+#[test]
+fn an_answer_cut_short_is_no_answer() {
+    let frame = |id| {
+        let mut frame = Vec::new();
+        count(7).encode(id, &mut frame);
+        frame
+    };
+    assert_eq!(counter(&answered(frame).unwrap()), 7);
+    for len in 0..frame(1).len() {
+        let error = answered(move |id| frame(id)[..len].to_vec()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{len}: {error}");
+    }
+}
+
+#[test]
+fn random_bytes_in_place_of_an_answer_end_the_call() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..100 {
+        let mut random = || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed
+        };
+        let len = random() as usize % 300;
+        let bytes = (0..len).map(|_| random() as u8).collect();
+        let error = answered(move |_| bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    }
+}
+
 #[test]
 fn an_answer_with_a_malformed_body_is_the_calls_error_alone() {
     let (address, _server) = listen(|listener| {
