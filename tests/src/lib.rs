@@ -16,3 +16,8 @@ pub mod linearizability;
 pub mod model;
 pub mod operation;
 pub mod simulator;
+
+/// The example in `README.md` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,11 +4,11 @@ use crate::target::{Answer, Target, bytes, condition, stored, told};
 use farside::Delete;
 use farside_hashtable::duties::Duties;
 use farside_hashtable::heap::{Heap, Report};
-use farside_hashtable::hints::Hints;
+use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{self, Failure, Op, Table};
 use farside_protocol::record::{self, FLAG_COUNTER};
 use farside_protocol::wire::Condition;
-use farside_protocol::{Class, Geometry, Key, Life, Record, TableSeed};
+use farside_protocol::{Class, Geometry, Key, KeyHash, Life, Record, TableSeed};
 use farside_tests::content::Content;
 use farside_tests::operation::{Operation, Outcome, Version};
 use farside_transport::sim::{Conduct, Rng, Sim, SimLane, World};
@@ -59,10 +59,11 @@ pub(crate) struct SimClient {
     duties: Duties,
 }
 
-/// Runs a plan, again if it found too many others at its key: so it seems where time leaps.
+/// Runs a plan for a key, again if it found too many others there: so it seems where time leaps.
 macro_rules! run {
-    ($this:expr, $op:expr, |$io:ident, $table:ident, $hint:ident, $duties:ident| $plan:expr) => {
+    ($this:expr, $key:expr, |$io:ident, $table:ident, $op:ident, $hint:ident, $duties:ident| $plan:expr) => {
         loop {
+            let $op = &Op::new(&$this.at.table, $key, $this.fabric.now(), u64::MAX);
             let mut counts = Counts::default();
             let $io = &mut LaneIo::new(&$this.fabric, &mut $this.lane, &mut counts, 0, u64::MAX);
             let ($table, $duties, $hint) = (&$this.at.table, &mut $this.duties, $this.hints.get($op.hash));
@@ -75,6 +76,10 @@ macro_rules! run {
 }
 
 impl SimClient {
+    fn learn(&mut self, key: Key<'_>, hint: Hint) {
+        self.hints.put(KeyHash::of(key.as_bytes(), self.at.table.seed), hint);
+    }
+
     /// A block for a record of this length.
     fn lease(&self, record_len: usize) -> Life {
         let class = Class::holding(record_len).unwrap();
@@ -108,24 +113,23 @@ impl SimClient {
     }
 
     fn delete(&mut self, key: &[u8], condition: Condition) -> plan::Delete {
-        let op = Op::new(&self.at.table, Key::new(key).unwrap(), self.fabric.now(), u64::MAX);
-        let deleted =
-            run!(self, op, |io, table, hint, duties| plan::delete(io, table, &op, condition, hint, duties));
+        let key = Key::new(key).unwrap();
+        let deleted = run!(self, key, |io, table, op, hint, duties| plan::delete(
+            io, table, op, condition, hint, duties
+        ));
         self.settle(None);
         deleted.unwrap()
     }
 
     fn put(&mut self, operation: &Operation<Content>, record: &Record<'_>) -> Answer {
-        let (op, lease) =
-            (Op::new(&self.at.table, record.key, self.fabric.now(), u64::MAX), self.lease(record.len()));
-        let condition = condition(operation);
-        let put = run!(self, op, |io, table, hint, duties| plan::put(
-            io, table, &op, record, condition, lease, hint, duties
+        let (condition, lease) = (condition(operation), self.lease(record.len()));
+        let put = run!(self, record.key, |io, table, op, hint, duties| plan::put(
+            io, table, op, record, condition, lease, hint, duties
         ));
         let is_unused = !plan::Put::spends_lease(&put);
         let put = match put.unwrap() {
             plan::Put::Stored { version, hint } => {
-                self.hints.put(op.hash, hint);
+                self.learn(record.key, hint);
                 farside::Put::Stored { version }
             }
             plan::Put::Absorbed => farside::Put::Absorbed,
@@ -139,18 +143,19 @@ impl SimClient {
 impl Target for SimClient {
     async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
         let name = Key::new(key).unwrap();
-        let op = Op::new(&self.at.table, name, self.fabric.now(), u64::MAX);
         match operation {
             Operation::Get => {
-                let got = run!(self, op, |io, table, hint, duties| plan::get(
+                let got = run!(self, name, |io, table, op, hint, duties| plan::get(
                     io,
                     table,
-                    &op,
+                    op,
                     hint.as_ref(),
                     Some(duties)
                 ));
                 let Some(got) = got.unwrap() else { return Outcome::NotFound.into() };
-                got.hint.into_iter().for_each(|hint| self.hints.put(op.hash, hint));
+                if let Some(hint) = got.hint {
+                    self.learn(name, hint);
+                }
                 let bytes = self.lane.incoming()[got.value].to_vec();
                 let value = match bytes.as_slice().try_into() {
                     Ok(count) if got.flags & FLAG_COUNTER != 0 => Content::Counter(u64::from_le_bytes(count)),
@@ -166,10 +171,10 @@ impl Target for SimClient {
             }
             Operation::FetchAdd { delta } => {
                 let lease = self.lease(record::len(key.len(), size_of::<i64>()));
-                let added = run!(self, op, |io, table, hint, duties| plan::fetch_add(
+                let added = run!(self, name, |io, table, op, hint, duties| plan::fetch_add(
                     io,
                     table,
-                    &op,
+                    op,
                     *delta as i64,
                     lease,
                     hint,
@@ -178,7 +183,7 @@ impl Target for SimClient {
                 self.settle(added.is_err().then_some(lease));
                 match added {
                     Ok(added) => {
-                        self.hints.put(op.hash, added.hint);
+                        self.learn(name, added.hint);
                         let previous = (added.value as u64).wrapping_sub(*delta);
                         Outcome::Added { previous, version: Some(told(added.version)) }.into()
                     }
