@@ -15,13 +15,11 @@ mod sockaddr;
 
 pub use event::{Event, EventKind};
 
-use crate::context::{Context, DeviceAttributes, nonblocking};
+use crate::context::{Context, DeviceAttributes, nonblocking, wait_readable};
 use crate::error::{ConnectionError, VerbsError, not_null, zero};
 use crate::ffi;
 use crate::library::Verbs;
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::io;
@@ -48,10 +46,11 @@ unsafe impl Send for EventChannel {}
 unsafe impl Sync for EventChannel {}
 
 impl EventChannel {
-    /// A new channel.
+    /// A new channel. Fails where the kernel has no RDMA device, or does not connect over them.
     pub fn new(verbs: &'static Verbs) -> Result<Arc<Self>, VerbsError> {
         // SAFETY: no conditions.
-        let raw = not_null("rdma_create_event_channel", unsafe { (verbs.cm.rdma_create_event_channel)() })?;
+        let raw = unsafe { (verbs.cm.rdma_create_event_channel)() };
+        let raw = not_null("rdma_create_event_channel", raw).map_err(VerbsError::without_devices)?;
         let channel = Self { raw, verbs, calls: Mutex::new(()) };
         nonblocking(&channel)?;
         Ok(Arc::new(channel))
@@ -78,14 +77,8 @@ impl EventChannel {
 
     /// The next event, for which it waits at most `limit`; `None`: that long, or until a signal.
     pub fn wait(self: &Arc<Self>, limit: Duration) -> Result<Option<Event>, VerbsError> {
-        let limit = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
-        match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => self.next(),
-            Err(error) => Err(VerbsError { call: "poll", source: error.into() }),
-        }
+        wait_readable(self.as_fd(), limit)?;
+        self.next()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Completion queues.
 
-use crate::context::{Context, nonblocking};
+use crate::context::{Context, nonblocking, wait_readable};
 use crate::error::{VerbsError, not_null, zero};
 use crate::ffi;
 use std::ffi::c_int;
@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// How a work request ended: `enum ibv_wc_status`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -278,6 +279,16 @@ impl CompletionQueue {
         let request = self.context.request_notification();
         // SAFETY: a completion queue.
         zero("ibv_req_notify_cq", unsafe { request(self.raw(), 0) })
+    }
+
+    /// Waits for an event, at most for `limit` or until a signal, and says whether there was one. In this order nothing
+    /// is missed: [`CompletionQueue::request_event`], [`CompletionQueue::poll`], and if that found nothing, this.
+    ///
+    /// # Panics
+    /// If the queue was made without events.
+    pub fn wait(&self, limit: Duration) -> Result<bool, VerbsError> {
+        wait_readable(self.event_fd().expect("a queue with events"), limit)?;
+        self.take_events()
     }
 
     /// Takes the events that are there, and says whether there were any.

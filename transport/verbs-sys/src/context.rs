@@ -4,6 +4,8 @@ use crate::error::{VerbsError, not_null, zero};
 use crate::ffi;
 use crate::gid::{GidEntry, gids_of_port};
 use crate::library::Verbs;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::io;
@@ -11,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a device's atomic operations are atomic to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -453,6 +456,18 @@ impl Context {
 pub(crate) fn nonblocking(fd: impl AsFd) -> Result<(), VerbsError> {
     rustix::io::ioctl_fionbio(fd, true)
         .map_err(|error| VerbsError { call: "ioctl(FIONBIO)", source: error.into() })
+}
+
+/// Waits until reading from `fd` finds something, at most for `limit`, or until a signal.
+pub(crate) fn wait_readable(fd: BorrowedFd<'_>, limit: Duration) -> Result<(), VerbsError> {
+    let limit = Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&limit)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(VerbsError { call: "poll", source: error.into() }),
+    }
 }
 
 impl Drop for Context {

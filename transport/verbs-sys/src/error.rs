@@ -2,6 +2,7 @@
 
 use crate::memory::BoundsError;
 use libc::c_int;
+use rustix::io::Errno;
 use std::io;
 use std::ptr::NonNull;
 
@@ -18,6 +19,20 @@ pub struct VerbsError {
 impl VerbsError {
     pub(crate) fn last(call: &'static str) -> Self {
         Self { call, source: io::Error::last_os_error() }
+    }
+
+    /// Says what to do if it means that there is no device, or no way to connect over one.
+    pub(crate) fn without_devices(self) -> Self {
+        match Errno::from_io_error(&self.source) {
+            Some(Errno::NODEV | Errno::NOENT) => Self {
+                source: io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "no RDMA device here, or the kernel module rdma_ucm is not loaded (`modprobe rdma_ucm`)",
+                ),
+                ..self
+            },
+            _ => self,
+        }
     }
 
     pub(crate) fn invalid(call: &'static str, why: &'static str) -> Self {
