@@ -14,6 +14,34 @@
 //! a work request lies in a registered region, or travels with the request; a completion queue cannot overflow; and
 //! nothing makes a reference into registered memory, whose contents are copied in and out word by word.
 //!
+//! One operation of a connected queue pair: a record is written, a word swapped and read back, in that order, with
+//! one doorbell and one completion.
+//! ```
+//! # use farside_verbs_sys::*;
+//! # fn publish(
+//! #     queue_pair: &QueuePair, buffer: &MemoryRegion<Buffer>, record: RemoteAddress, slot: RemoteAddress, word: u64,
+//! # ) -> Result<u64, Box<dyn std::error::Error>> {
+//! let mut list = SendList::<3>::new();
+//! list.push(7, Operation::WriteInline { bytes: b"record", to: record }, SendFlags::SILENT)?;
+//! let found = buffer.slice(0, 8)?;
+//! list.push(7, Operation::CompareSwap { found, at: slot, expect: word, new: word + 1 }, SendFlags::SILENT)?;
+//! list.push(7, Operation::Read { into: buffer.slice(8, 8)?, from: slot }, SendFlags::SIGNALLED)?;
+//! queue_pair.post_send(&mut list)?;
+//!
+//! let mut completions = [Completion::EMPTY; 16];
+//! loop {
+//!     let count = queue_pair.send_queue().poll(&mut completions)?;
+//!     for completion in &completions[..count] {
+//!         queue_pair.retire(completion);
+//!         if completion.token() == 7 {
+//!             completion.result().map_err(|status| status.to_string())?;
+//!             return Ok(buffer.load(0)?);
+//!         }
+//!     }
+//! }
+//! # }
+//! ```
+//!
 //! Verbs do not survive `fork`: load them in the process that uses them.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]

@@ -85,6 +85,19 @@ impl SendFlags {
 ///
 /// The requests of a list run in the order they were pushed. The last one has to be signalled; others may be, so
 /// that one list, and one doorbell, serves many operations.
+///
+/// What its requests point to outlives it:
+/// ```compile_fail,E0597
+/// # use farside_verbs_sys::{Operation, QueuePair, SendFlags, SendList};
+/// # fn post(queue_pair: &QueuePair) {
+/// let mut list = SendList::<1>::new();
+/// {
+///     let bytes = vec![1, 2, 3];
+///     list.push(0, Operation::SendInline { bytes: &bytes }, SendFlags::SIGNALLED).unwrap();
+/// }
+/// queue_pair.post_send(&mut list).unwrap();
+/// # }
+/// ```
 pub struct SendList<'a, const N: usize> {
     // Invariant: the first `len` of both are filled in.
     requests: [MaybeUninit<ffi::ibv_send_wr>; N],
