@@ -206,7 +206,7 @@ mod tests {
             (Builder::new().address(""), "empty"),
             (Builder::new().deadline(Duration::ZERO), "deadline of zero"),
             (Builder::new().deny("atomics"), "`atomics`"),
-            (Builder::new().transport(TransportChoice::Verbs), "no transport `verbs`"),
+            (Builder::new().transport(TransportChoice::Fabric), "no transport `fabric`"),
             (Builder::new().token_file("/nonexistent/token"), "/nonexistent/token"),
         ] {
             let error = builder.connect_blocking().unwrap_err();

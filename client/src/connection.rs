@@ -8,9 +8,11 @@ use farside_protocol::{Class, ErrorKind, Life};
 use farside_transport::channel::{Answer, CallError, Channel, IoThread};
 use farside_transport::selection::Active;
 use farside_transport::shm::Shm;
+use farside_transport::verbs::Connector;
+use farside_transport::{AnyFabric, Capabilities, Fabric as _};
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The deadline of requests that nobody waits for. A lease that was given after the client stopped waiting for it
@@ -20,18 +22,45 @@ const UNATTENDED: Duration = Duration::from_secs(3600);
 /// How long the end of a connection waits for the server to have taken what it was told last.
 const PARTING: Duration = Duration::from_millis(250);
 
+/// How a server's memory is reached.
+pub(crate) enum Attached {
+    /// It is mapped.
+    Shm(Shm),
+    /// Each core connects a queue pair.
+    Verbs(Box<Connector>),
+}
+
+impl Attached {
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        match self {
+            Self::Shm(shm) => shm.capabilities(),
+            Self::Verbs(connector) => connector.capabilities(),
+        }
+    }
+
+    #[inline]
+    fn is_intact(&self) -> bool {
+        match self {
+            Self::Shm(shm) => shm.is_intact(),
+            Self::Verbs(connector) => connector.is_intact(),
+        }
+    }
+}
+
 /// A server within reach.
 pub(crate) struct Reach {
-    /// Its memory, over shared memory.
-    pub(crate) fabric: Option<Shm>,
+    /// Its memory, unless only its CPU can be asked.
+    pub(crate) memory: Option<Attached>,
     pub(crate) channel: Channel,
-    /// Why there is no shared memory, if there might have been.
-    pub(crate) why_not: Option<String>,
+    /// Why there is not a better transport, for each that there might have been.
+    pub(crate) why_not: Vec<String>,
 }
 
 /// Fields in the order in which they go: the memory is unmapped before the channel closes.
 pub(crate) struct Connection {
-    fabric: Option<Shm>,
+    memory: Option<Attached>,
+    /// Why another session is to be opened, once a queue pair has failed.
+    failed: OnceLock<String>,
     active: Active,
     welcome: Arc<Welcome>,
     address: Box<str>,
@@ -43,21 +72,39 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(reach: Reach, active: Active, address: Box<str>, thread: Arc<IoThread>) -> Self {
-        let Reach { fabric, channel, .. } = reach;
+        let Reach { memory, channel, .. } = reach;
         let (welcome, channel) = (channel.welcome(), Arc::new(channel));
-        Self { fabric, active, welcome, address, reported: AtomicBool::new(false), channel, thread }
+        let (failed, reported) = (OnceLock::new(), AtomicBool::new(false));
+        Self { memory, failed, active, welcome, address, reported, channel, thread }
     }
 
-    /// The one-sided half of a core, if this connection has shared memory.
+    /// The one-sided half of a core, if this connection reaches the memory. Blocks while a queue pair connects; if that
+    /// fails the connection is broken.
     pub(crate) fn one_sided(&self, hint_bytes: usize) -> Option<OneSided> {
-        let fabric = self.fabric.clone()?;
+        let fabric = match self.memory.as_ref()? {
+            Attached::Shm(shm) => AnyFabric::Shm(shm.clone()),
+            Attached::Verbs(connector) => match connector.open() {
+                Ok(verbs) => AnyFabric::Verbs(verbs),
+                Err(error) => {
+                    self.fail(error.to_string());
+                    return None;
+                }
+            },
+        };
         Some(OneSided::new(fabric, &self.welcome.shards, self.welcome.rights, hint_bytes))
     }
 
-    /// Whether it is known to be broken for good. (Without shared memory the channel connects anew by itself.)
+    /// Whether it is known to be broken for good. (Where only the CPU is asked the channel connects anew by itself.)
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
-        self.fabric.as_ref().is_some_and(|fabric| !fabric.is_intact())
+        self.memory.as_ref().is_some_and(|memory| !memory.is_intact()) || self.failed.get().is_some()
+    }
+
+    /// Notes that a queue pair of it failed.
+    #[cold]
+    pub(crate) fn fail(&self, why: String) {
+        // The first to fail says why.
+        let _ = self.failed.set(why);
     }
 
     #[inline]
@@ -103,8 +150,11 @@ impl Connection {
     pub(crate) fn gone(&self) -> Error {
         Error::Unavailable {
             address: self.address.clone(),
-            reason: "the connection broke, and there was no other by the deadline; is the server running?"
-                .into(),
+            reason: format!(
+                "the connection broke{}, and there was no other by the deadline; is the server running?",
+                self.failed.get().map(|why| format!(" ({why})")).unwrap_or_default()
+            )
+            .into(),
         }
     }
 

@@ -1,16 +1,17 @@
 //! Opens a connection over the transport that was asked for, or the best that works.
 
-use crate::connection::{Connection, Reach};
+use crate::connection::{Attached, Connection, Reach};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{Rights, Welcome};
+use farside_protocol::wire::{RemoteAtomics, Rights, Wants, Welcome};
 use farside_transport::capabilities::Path;
 use farside_transport::channel::{Channel, ConnectError, IoThread, Options};
 use farside_transport::region::Populate;
 use farside_transport::selection::{Active, Transport, TransportChoice};
-use farside_transport::shm::{AttachError, Attached, attach};
-use farside_transport::{Address, AtomicScope, Capabilities, Fabric as _, host};
+use farside_transport::shm::{self, AttachError, attach};
+use farside_transport::verbs::{Connector, SetupError};
+use farside_transport::{Address, AtomicScope, Capabilities, host};
 use std::sync::Arc;
 
 impl Connection {
@@ -35,7 +36,9 @@ impl Connection {
 enum Failure {
     Connect(ConnectError),
     Attach(AttachError),
-    /// Shared memory was asked for by name and cannot be had.
+    /// No queue pair.
+    Verbs(SetupError),
+    /// A transport was asked for by name and cannot be had.
     NotHere(String),
 }
 
@@ -46,12 +49,26 @@ impl From<ConnectError> for Failure {
 }
 
 impl Failure {
+    fn reason(&self) -> String {
+        match self {
+            Self::Connect(error) => error.to_string(),
+            Self::Attach(error) => error.to_string(),
+            Self::Verbs(error) => error.to_string(),
+            Self::NotHere(reason) => reason.clone(),
+        }
+    }
+
     fn explain(self, address: &str) -> Error {
-        let (kind, reason) = match self {
-            Self::Connect(error) => (error.kind(), error.to_string()),
-            Self::Attach(error) => (error.kind(), error.to_string()),
-            Self::NotHere(reason) => (ErrorKind::Refused, reason),
+        let kind = match &self {
+            Self::Connect(error) => error.kind(),
+            Self::Attach(error) => error.kind(),
+            Self::Verbs(error) => error.kind(),
+            Self::NotHere(_) => ErrorKind::Refused,
         };
+        let mut reason = self.reason();
+        if let Self::NotHere(_) = self {
+            reason += "; use --transport tcp, or auto";
+        }
         let (address, reason) = (address.into(), reason.into());
         match kind {
             ErrorKind::Unavailable => Error::Unavailable { address, reason },
@@ -68,33 +85,60 @@ async fn reach(settings: &Settings, thread: &Arc<IoThread>) -> Result<Reach, Fai
         connect_timeout: settings.deadline,
         ..Options::new(settings.address.clone())
     };
-    let wants_shm = settings.transport != TransportChoice::Tcp;
-    let strict = settings.transport == TransportChoice::Shm;
-    if let (Address::Unix(_), true) = (&settings.address, wants_shm) {
+    let wanted = settings.transport;
+    let may = |transport| wanted == transport || wanted == TransportChoice::Auto;
+    if let (Address::Unix(_), true) = (&settings.address, may(TransportChoice::Shm)) {
         // The socket's own server, and nothing to compare it with.
         return share(settings, thread, options, None).await.map_err(Failure::Attach);
     }
     let (channel, _) = Channel::connect(thread, options.clone()).await?;
-    let why_not = if !wants_shm {
-        None
-    } else {
-        match same_host(&channel.welcome()) {
+    let welcome = channel.welcome();
+    let mut why_not = Vec::new();
+    if may(TransportChoice::Shm) {
+        let outcome = match same_host(&welcome) {
             Ok(socket) => {
-                let instance = Some(channel.welcome().instance);
-                let options = Options { address: socket, ..options };
-                match share(settings, thread, options, instance).await {
-                    Ok(reach) => return Ok(reach),
-                    Err(error) if strict => return Err(Failure::Attach(error)),
-                    Err(error) => Some(error.to_string()),
-                }
+                let options = Options { address: socket, ..options.clone() };
+                share(settings, thread, options, Some(welcome.instance)).await.map_err(Failure::Attach)
             }
-            Err(reason) if strict => {
-                return Err(Failure::NotHere(format!("shm cannot be used: {reason}; use --transport tcp")));
+            Err(reason) => Err(Failure::NotHere(reason)),
+        };
+        match outcome {
+            Err(failure) if wanted == TransportChoice::Auto => {
+                why_not.push(format!("shm: {}", failure.reason()));
             }
-            Err(reason) => Some(reason),
+            outcome => return outcome,
         }
-    };
-    Ok(Reach { fabric: None, channel, why_not: why_not.map(|reason| format!("shm: {reason}")) })
+    }
+    if may(TransportChoice::Verbs) {
+        let outcome = if welcome.rdma.is_empty() {
+            Err(Failure::NotHere("the server uses no RDMA device (its --rdma)".into()))
+        } else {
+            connect_queue_pairs(settings, thread, options).await
+        };
+        match outcome {
+            Err(failure) if wanted == TransportChoice::Auto => {
+                why_not.push(format!("verbs: {}", failure.reason()));
+            }
+            outcome => return outcome,
+        }
+    }
+    Ok(Reach { memory: None, channel, why_not })
+}
+
+/// Opens a session of its own for queue pairs, and connects the first.
+async fn connect_queue_pairs(
+    settings: &Settings,
+    thread: &Arc<IoThread>,
+    options: Options,
+) -> Result<Reach, Failure> {
+    let options = Options { wants: Wants::QueuePairs, ..options };
+    let (channel, _) = Channel::connect(thread, options).await?;
+    let (of, denied, limit) = (channel.clone(), settings.denied, settings.deadline);
+    let connector = thread.run_blocking(move || Connector::new(&of, denied, limit)).await;
+    let connector = connector
+        .unwrap_or_else(|| Err(SetupError::System(std::io::Error::other("the client is ending"))))
+        .map_err(Failure::Verbs)?;
+    Ok(Reach { memory: Some(Attached::Verbs(Box::new(connector))), channel, why_not: Vec::new() })
 }
 
 /// The socket by which the server's memory can be had, if it is on this host.
@@ -115,35 +159,40 @@ async fn share(
     options: Options,
     instance: Option<u128>,
 ) -> Result<Reach, AttachError> {
-    let Attached { fabric, channel } =
+    let shm::Attached { fabric, channel } =
         attach(thread, options, instance, settings.denied, Populate::Lazily).await?;
-    Ok(Reach { fabric: Some(fabric), channel, why_not: None })
+    Ok(Reach { memory: Some(Attached::Shm(fabric)), channel, why_not: Vec::new() })
 }
 
 fn active(settings: &Settings, reach: &Reach) -> Active {
     let welcome = reach.channel.welcome();
-    let (transport, capabilities) = match &reach.fabric {
-        Some(fabric) => (Transport::Shm, fabric.capabilities()),
-        None => (Transport::Tcp, Capabilities::NONE),
+    let transport = match &reach.memory {
+        Some(Attached::Shm(_)) => Transport::Shm,
+        Some(Attached::Verbs(_)) => Transport::Verbs,
+        None => Transport::Tcp,
     };
+    let capabilities = reach.memory.as_ref().map_or(Capabilities::NONE, Attached::capabilities);
     let one_sided_everywhere = welcome
         .shards
         .iter()
         .all(|shard| capabilities.updates(shard.authority, welcome.rights) == Path::OneSided);
     let updates = if one_sided_everywhere { Path::OneSided } else { Path::TwoSided };
-    let mut reasons: Vec<String> = reach.why_not.iter().cloned().collect();
-    if transport == Transport::Shm {
+    let mut reasons = reach.why_not.clone();
+    if transport != Transport::Tcp {
         if capabilities.reads() == Path::TwoSided {
             reasons.push("reads: one-sided reads are denied (FARSIDE_DENY)".into());
         }
         if updates == Path::TwoSided {
-            reasons.push(why_two_sided(welcome.rights, capabilities).into());
+            reasons.push(why_two_sided(&welcome, capabilities).into());
         }
     }
     Active {
         transport,
         peer: settings.address.to_string(),
-        device: None,
+        device: match &reach.memory {
+            Some(Attached::Verbs(connector)) => Some(connector.device().to_owned()),
+            _ => None,
+        },
         atomics: capabilities.atomics,
         reads: capabilities.reads(),
         updates,
@@ -151,8 +200,12 @@ fn active(settings: &Settings, reach: &Reach) -> Active {
     }
 }
 
-fn why_two_sided(rights: Rights, capabilities: Capabilities) -> &'static str {
-    match rights {
+fn why_two_sided(welcome: &Welcome, capabilities: Capabilities) -> &'static str {
+    let device_atomics = welcome.queue_pairs.as_ref().map(|queue_pairs| queue_pairs.atomics);
+    match welcome.rights {
+        Rights::ReadWrite if device_atomics == Some(RemoteAtomics::None) => {
+            "updates: the server's RDMA device has no atomics"
+        }
         Rights::Read => "updates: this session may only read",
         Rights::ReadWrite if capabilities.atomics == AtomicScope::None || !capabilities.write => {
             "updates: one-sided updates are denied (FARSIDE_DENY)"

@@ -24,4 +24,4 @@ pub mod hints;
 pub mod io;
 pub mod plan;
 
-pub use io::{Chain, Io, Lost, Step};
+pub use io::{CHAIN_LEN_MAX, Chain, Io, Lost, Step};

@@ -17,6 +17,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where clients of the same host are accepted.
     pub socket: Socket,
+    /// The address of the RDMA device over which clients connect queue pairs; `None`: no RDMA. Port 0 takes the
+    /// port of `listen`.
+    pub rdma: Option<SocketAddr>,
     /// Bytes of memory over all shards, index included.
     pub memory: u64,
     /// Shards; `None`: one for each 256 MiB, at most one for each processor and at most eight.
@@ -56,6 +59,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT),
             socket: Socket::Usual,
+            rdma: None,
             memory: 1 << 30,
             shards: None,
             max_keys: None,

@@ -19,7 +19,7 @@ use farside_protocol::record;
 use farside_protocol::wire::{Condition, Hint, Response};
 use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record};
 use farside_transport::clock::{coarse_ns, fine_ns};
-use farside_transport::shm::{Shm, ShmLane};
+use farside_transport::{AnyFabric, AnyLane};
 use farside_transport::{Counts, Fabric, LaneIo, drive};
 use std::mem;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ struct Desk {
 /// Runs operations for the connections of one thread.
 pub(crate) struct Engine {
     state: Arc<State>,
-    fabric: Shm,
-    lane: ShmLane,
+    fabric: AnyFabric,
+    lane: AnyLane,
     counts: Counts,
     epoch: LocalHandle,
     desks: Box<[Desk]>,
@@ -323,7 +323,7 @@ struct Place {
 /// An operation under way.
 struct Task<'e, 'k> {
     op: Op<'k>,
-    io: LaneIo<'e, Shm>,
+    io: LaneIo<'e, AnyFabric>,
     desk: &'e mut Desk,
     sweeper: &'e Sweeper,
     /// Blocks this operation may have read are not freed before it ends.
@@ -355,9 +355,9 @@ impl Task<'_, '_> {
 /// Runs an operation again for which there were too many rivals, until its deadline: clients that had too many ask
 /// the server, which has nobody to ask.
 fn persist<T>(
-    io: &mut LaneIo<'_, Shm>,
+    io: &mut LaneIo<'_, AnyFabric>,
     op: &Op<'_>,
-    mut run: impl FnMut(&mut LaneIo<'_, Shm>) -> Result<T, Failure>,
+    mut run: impl FnMut(&mut LaneIo<'_, AnyFabric>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     loop {
         match run(io) {

@@ -8,7 +8,7 @@ use crate::state::State;
 use farside_hashtable::heap::SessionError;
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::{
-    Hello, PARTING, PREFACE, Peer, Request, Response, Rights, VERSION, Welcome, judge_preface,
+    Hello, PARTING, PREFACE, Peer, Request, Response, Rights, VERSION, Wants, Welcome, judge_preface,
 };
 use farside_transport::fd_passing;
 use std::io;
@@ -120,17 +120,23 @@ async fn introduce(state: &State, connection: &mut Connection) -> Result<Guest, 
         return Err(Refusal::Told(id, ErrorKind::Invalid, "the first request must be a Hello".into()));
     };
     let is_unix = connection.stream().is_unix();
-    if hello.wants_memory && !is_unix {
-        let message = "memory can be shared over the Unix socket alone: connect there".into();
-        return Err(Refusal::Told(id, ErrorKind::Invalid, message));
-    }
+    let via = match (hello.wants, is_unix) {
+        (Wants::Messages, false) => Via::Tcp,
+        (Wants::Messages, true) => Via::Unix,
+        (Wants::Memory, true) => Via::Shm,
+        (Wants::Memory, false) => {
+            let message = "memory can be shared over the Unix socket alone: connect there".into();
+            return Err(Refusal::Told(id, ErrorKind::Invalid, message));
+        }
+        (Wants::QueuePairs, _) if state.rdma.is_some() => Via::Verbs,
+        (Wants::QueuePairs, _) => {
+            let message =
+                "this server uses no RDMA device: start it with --rdma, or use another transport".into();
+            return Err(Refusal::Told(id, ErrorKind::Refused, message));
+        }
+    };
     let rights =
         authorize(state, &hello).map_err(|message| Refusal::Told(id, ErrorKind::Refused, message))?;
-    let via = match (is_unix, hello.wants_memory) {
-        (true, true) => Via::Shm,
-        (true, false) => Via::Unix,
-        (false, _) => Via::Tcp,
-    };
     tracing::debug!(transport = via.name(), ?rights, name = hello.name, "hello");
     connection.inbox.advance(len);
     connection.inbox.allow_all();
@@ -145,10 +151,10 @@ async fn admit(
 ) -> Result<Arc<Session>, Refusal> {
     let memory = match guest.via {
         Via::Shm => descriptors(state, guest.rights).map_err(End::from)?,
-        Via::Tcp | Via::Unix => Vec::new(),
+        Via::Tcp | Via::Unix | Via::Verbs => Vec::new(),
     };
     let session = state.sessions.open(guest.via, guest.rights);
-    let opened = if session.via == Via::Shm { open_heaps(state, &session) } else { Ok(()) };
+    let opened = if session.is_one_sided() { open_heaps(state, &session) } else { Ok(()) };
     let admitted = match opened {
         Ok(()) => {
             Response::Welcome(welcome(state, &session)).encode(guest.id, &mut connection.outbox);
@@ -194,7 +200,12 @@ fn welcome(state: &State, session: &Session) -> Welcome {
         lease_ms: state.lease.as_millis() as u32,
         host: state.host.clone(),
         socket: state.socket.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+        rdma: state.rdma.as_ref().map(|rdma| rdma.address().to_string()).unwrap_or_default(),
         shards: state.shards.iter().map(|shard| shard.superblock).collect(),
+        queue_pairs: match (&state.rdma, session.via) {
+            (Some(rdma), Via::Verbs) => Some(rdma.invite(session.ticket, session.rights)),
+            _ => None,
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a dead client leaves behind: tentative words, and blocks leased to it that may or may not be published.
 
 use crate::pass::Tools;
-use crate::session::Session;
+use crate::session::{Session, Via};
 use farside_hashtable::heap::{Finding, Orphan};
 use farside_hashtable::plan::upkeep::{Reach, reclaim};
 use farside_transport::clock::fine_ns;
@@ -16,7 +16,8 @@ const ORPHAN: Duration = Duration::from_millis(500);
 const TRIES: u32 = 8;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A session that ended, its fence behind it: its process is gone, or has unmapped the memory.
+/// A session that ended. Of one that shared memory the fence is behind it: its process is gone, or has unmapped the
+/// memory. Of one with queue pairs the fence is their end, which comes first of all.
 pub(crate) struct Remains {
     session: Arc<Session>,
     tries: u32,
@@ -32,6 +33,9 @@ impl Remains {
     /// Clears them away. `Some`: not all could be, and that is to be tried again.
     pub(crate) fn clear_away(self, tools: &mut Tools) -> Option<Self> {
         let id = self.session.id;
+        if let (Some(rdma), Via::Verbs) = (&tools.state.rdma, self.session.via) {
+            rdma.fence(self.session.ticket);
+        }
         let (mut freed, mut published, mut unknown) = (0u64, 0u64, 0u64);
         for shard in 0..tools.state.shards.len() {
             let orphans = tools.state.shards[shard].heap.lock().end_session(id);

@@ -2,7 +2,7 @@
 
 use crate::engine::{Answer, fail};
 use crate::leases;
-use crate::session::{Session, Via};
+use crate::session::Session;
 use crate::stats::{Kind, Status};
 use crate::worker::Worker;
 use farside_hashtable::heap::Report;
@@ -63,7 +63,7 @@ pub(crate) fn execute(
         }
         Request::Delete { key, condition } => engine.delete(*key, *condition, id, out),
         Request::FetchAdd { key, delta } => engine.fetch_add(*key, *delta, id, out),
-        Request::Lease { .. } | Request::Report { .. } if session.via != Via::Shm => {
+        Request::Lease { .. } | Request::Report { .. } if !session.is_one_sided() => {
             fail(ErrorKind::Invalid, "blocks are leased to sessions that share memory alone", id, out)
         }
         Request::Lease { shard, class, count } => {

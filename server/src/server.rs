@@ -14,8 +14,10 @@ use crate::worker::Worker;
 use crossbeam_epoch::Collector;
 use farside_protocol::wire::Statistic;
 use farside_protocol::{Authority, Superblock, TableSeed};
+use farside_transport::AtomicScope;
 use farside_transport::host::boot_id;
 use farside_transport::region::CreateError;
+use farside_transport::verbs::{Device, SetupError};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -42,6 +44,9 @@ pub enum StartError {
     /// There is not enough memory.
     #[error(transparent)]
     Memory(#[from] CreateError),
+    /// RDMA was asked for and cannot be had.
+    #[error("no RDMA: {0}")]
+    Rdma(#[from] SetupError),
     /// The system refused something else.
     #[error("cannot {what}: {source}")]
     System {
@@ -65,12 +70,18 @@ impl Server {
             tcp.local_addr().map_err(|source| StartError::System { what: "find the port", source })?;
         let unix = listen::unix(&config, address.port())?;
         let socket = unix.as_ref().map(|(_, file)| file.path().to_owned());
+        let device = rdma_device(&config, address.port())?;
+        let authority = match device.as_ref().map(Device::atomics) {
+            // Its compare-and-swaps are not atomic to the processor's: all must be its own.
+            Some(AtomicScope::Device) => Authority::Nic,
+            _ => Authority::Coherent,
+        };
         let (seed, table_id, instance) = (TableSeed(rand::random()), rand::random(), rand::random());
         let superblock = |shard| Superblock {
             geometry,
             seed,
             quarantine_ms: config.quarantine.as_millis() as u64,
-            authority: Authority::Coherent,
+            authority,
             generation: 1,
             shard,
             shards,
@@ -78,12 +89,20 @@ impl Server {
         };
         let create = |shard| Shard::create(superblock(shard), config.huge_pages).map(Arc::new);
         let shards = (0..shards).map(create).collect::<Result<Box<[_]>, _>>()?;
+        let rdma = device.map(|device| {
+            let name = device.name().to_owned();
+            let regions =
+                shards.iter().map(|shard: &Arc<Shard>| (shard.region.clone(), shard.superblock.geometry));
+            device.listen(regions).map(|listener| (listener, name))
+        });
+        let (rdma, device) = rdma.transpose()?.unzip();
         let (sweeper, orders) = Sweeper::new();
         let state = Arc::new(State {
             instance,
             // Without one no client takes this host for its own, and all use TCP.
             host: boot_id().unwrap_or_default(),
             socket,
+            rdma,
             tokens,
             lease: config.session_lease,
             shards,
@@ -98,7 +117,7 @@ impl Server {
             started: Instant::now(),
             stop: Stop::default(),
         });
-        tell(&state, &config, address);
+        tell(&state, &config, address, device.as_deref());
         let mut running = Running { state, address, threads: Vec::new() };
         running.spawn(Doors { tcp, unix }, orders).map_err(|source| {
             // `running` is dropped, which ends the threads that did start.
@@ -108,8 +127,17 @@ impl Server {
     }
 }
 
+/// The RDMA device that `config` asks for; `port` is the one TCP listens on.
+fn rdma_device(config: &Config, port: u16) -> Result<Option<Device>, SetupError> {
+    let Some(mut address) = config.rdma else { return Ok(None) };
+    if address.port() == 0 {
+        address.set_port(port);
+    }
+    Device::at(address).map(Some)
+}
+
 /// Logs what was started, a fact a line.
-fn tell(state: &State, config: &Config, address: SocketAddr) {
+fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str>) {
     let first = &state.shards[0];
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "farside-server");
     tracing::info!(%address, "listening on TCP");
@@ -117,9 +145,25 @@ fn tell(state: &State, config: &Config, address: SocketAddr) {
         Some(socket) => tracing::info!(socket = %socket.display(), "listening for clients on this host"),
         None => tracing::info!("no Unix socket: clients on this host use TCP"),
     }
-    let transports =
-        if state.socket.is_some() { "shm (one-sided), tcp (two-sided)" } else { "tcp (two-sided)" };
-    tracing::info!(transports, authority = first.superblock.authority.name(), "transports");
+    let authority = first.superblock.authority;
+    let shm = match authority {
+        _ if state.socket.is_none() => "",
+        Authority::Coherent => "shm (one-sided), ",
+        _ => "shm (reads one-sided, updates two-sided), ",
+    };
+    let verbs = match (&state.rdma, device) {
+        (Some(rdma), Some(device)) => {
+            tracing::info!(address = %rdma.address(), device, "listening for queue pairs");
+            if authority == Authority::Nic {
+                "verbs (one-sided), "
+            } else {
+                "verbs (reads one-sided, updates two-sided), "
+            }
+        }
+        _ => "",
+    };
+    let transports = format!("{shm}{verbs}tcp (two-sided)");
+    tracing::info!(transports, authority = authority.name(), "transports");
     let slots: u64 = state.shards.iter().map(|shard| u64::from(shard.superblock.geometry.slots())).sum();
     tracing::info!(bytes = config.memory, shards = state.shards.len(), slots, "memory");
     tracing::info!(pages = %first.region.pages(), "pages");

@@ -18,10 +18,12 @@ pub(crate) enum Via {
     Unix,
     /// Its own loads, stores and CAS on the shared memory, beside requests over a Unix socket.
     Shm,
+    /// READs, WRITEs and CAS by its RDMA device, beside requests over TCP.
+    Verbs,
 }
 
 impl Via {
-    pub(crate) const ALL: [Self; 3] = [Self::Tcp, Self::Unix, Self::Shm];
+    pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Shm, Self::Verbs];
 
     /// Its name in reports.
     pub(crate) const fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Via {
             Self::Tcp => "tcp",
             Self::Unix => "unix",
             Self::Shm => "shm",
+            Self::Verbs => "verbs",
         }
     }
 }
@@ -39,12 +42,19 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) via: Via,
     pub(crate) rights: Rights,
+    /// Names its queue pairs to whoever listens for them; nobody else knows it.
+    pub(crate) ticket: u128,
     /// Nothing was heard of it for longer than its lease. One that shares memory cannot be ended for that: its
     /// process lives, and might go on in the middle of an operation.
     silent: AtomicBool,
 }
 
 impl Session {
+    /// Whether its client reads and changes the table itself, with blocks leased to it.
+    pub(crate) fn is_one_sided(&self) -> bool {
+        matches!(self.via, Via::Shm | Via::Verbs)
+    }
+
     pub(crate) fn may_write(&self) -> bool {
         self.rights == Rights::ReadWrite
     }
@@ -72,7 +82,8 @@ impl Sessions {
     /// Opens a session under a number that none had before.
     pub(crate) fn open(&self, via: Via, rights: Rights) -> Arc<Session> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let session = Arc::new(Session { id, via, rights, silent: AtomicBool::new(false) });
+        let session =
+            Arc::new(Session { id, via, rights, ticket: rand::random(), silent: AtomicBool::new(false) });
         let entry = Entry { session: session.clone(), ended: watch::Sender::new(()) };
         self.entries.lock().insert(id, entry);
         session
@@ -112,9 +123,9 @@ mod tests {
         let shm = sessions.open(Via::Shm, Rights::ReadWrite);
         assert_ne!(tcp.id, shm.id);
         assert!(shm.set_silent(true) && !shm.set_silent(true));
-        assert_eq!(sessions.count(), ([1, 0, 1], 1));
+        assert_eq!(sessions.count(), ([1, 0, 1, 0], 1));
         sessions.forget(shm.id);
-        assert_eq!(sessions.count(), ([1, 0, 0], 0));
+        assert_eq!(sessions.count(), ([1, 0, 0, 0], 0));
     }
 
     #[tokio::test]

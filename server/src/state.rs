@@ -1,14 +1,16 @@
 //! What all threads of a server share.
 
 use crate::fault::Faults;
-use crate::session::{Session, Sessions, Via};
+use crate::session::{Session, Sessions};
 use crate::shard::Shard;
 use crate::stats::{Counters, Threads};
 use crate::sweep::{SweepCounts, Sweeper};
 use crate::token::Tokens;
 use crossbeam_epoch::Collector;
-use farside_transport::Denied;
+use farside_protocol::Authority;
 use farside_transport::shm::Shm;
+use farside_transport::verbs::{Listener, Loopback};
+use farside_transport::{AnyFabric, Denied};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,6 +24,8 @@ pub(crate) struct State {
     /// The running kernel's boot id: who has the same one can share memory.
     pub(crate) host: String,
     pub(crate) socket: Option<PathBuf>,
+    /// Where queue pairs connect, if there is RDMA.
+    pub(crate) rdma: Option<Listener>,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) lease: Duration,
     pub(crate) shards: Box<[Arc<Shard>]>,
@@ -112,15 +116,20 @@ impl State {
     /// Ends a session whose connection has ended, which is the fence of one that shared memory.
     pub(crate) fn end_session(&self, session: Arc<Session>) {
         tracing::debug!(session = session.id, "session ended");
-        match session.via {
-            Via::Shm => self.sweeper.clear_away(session),
+        if session.is_one_sided() {
+            self.sweeper.clear_away(session);
+        } else {
             // Its requests ran on this side, to their ends.
-            Via::Tcp | Via::Unix => self.sessions.forget(session.id),
+            self.sessions.forget(session.id);
         }
     }
 
-    /// This server's memory as a fabric for plans that run in it.
-    pub(crate) fn fabric(&self) -> Shm {
-        Shm::new(self.shards.iter().map(|shard| shard.region.clone()), Denied::default())
+    /// This server's memory as a fabric for plans that run in it, on one thread.
+    pub(crate) fn fabric(&self) -> AnyFabric {
+        let shm = Shm::new(self.shards.iter().map(|shard| shard.region.clone()), Denied::default());
+        match (&self.rdma, self.shards[0].superblock.authority) {
+            (Some(rdma), Authority::Nic) => AnyFabric::Loopback(Loopback::new(shm, rdma.clone())),
+            _ => AnyFabric::Shm(shm),
+        }
     }
 }

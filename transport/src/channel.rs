@@ -32,10 +32,10 @@ pub use call::{Answer, Call};
 pub use error::{CallError, ConnectError};
 pub use handshake::Memory;
 pub use io_thread::IoThread;
-pub use shared::Lifeline;
+pub use shared::{Lifeline, Pulse};
 
 use crate::address::Address;
-use farside_protocol::wire::{Request, Rights, Welcome};
+use farside_protocol::wire::{Request, Rights, Wants, Welcome};
 use shared::{Ending, Shared};
 use std::fmt;
 use std::sync::Arc;
@@ -50,9 +50,9 @@ pub struct Options {
     pub token: Vec<u8>,
     /// What the session wants to do.
     pub rights: Rights,
-    /// Whether to ask for the shards' memory, which only a Unix socket can pass. Such a session is never opened
-    /// anew behind its owner's back: the memory mapped belongs to the old one.
-    pub wants_memory: bool,
+    /// What to ask for beside messages. A session with the shards' memory or with queue pairs is never opened anew
+    /// behind its owner's back: what came with it belongs to the old one.
+    pub wants: Wants,
     /// What the client calls itself in the server's log.
     pub name: String,
     /// How long the server may take to accept a connection and the session.
@@ -66,7 +66,7 @@ impl Options {
             address,
             token: Vec::new(),
             rights: Rights::ReadWrite,
-            wants_memory: false,
+            wants: Wants::Messages,
             name: String::new(),
             connect_timeout: Duration::from_secs(5),
         }
@@ -79,7 +79,7 @@ impl fmt::Debug for Options {
             .field("address", &self.address)
             .field("token", &if self.token.is_empty() { "none" } else { "given" })
             .field("rights", &self.rights)
-            .field("wants_memory", &self.wants_memory)
+            .field("wants", &self.wants)
             .field("name", &self.name)
             .field("connect_timeout", &self.connect_timeout)
             .finish()
@@ -149,6 +149,11 @@ impl Channel {
     #[inline]
     pub fn is_up(&self) -> bool {
         self.shared().is_up()
+    }
+
+    /// Tells whether the session still stands.
+    pub fn pulse(&self) -> Pulse {
+        self.shared().pulse()
     }
 
     /// How often the session was opened anew after its connection broke.

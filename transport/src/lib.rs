@@ -26,6 +26,7 @@
 compile_error!("farside-transport needs Linux: sealed memfds and their passing between processes");
 
 pub mod address;
+pub mod any;
 pub mod capabilities;
 pub mod channel;
 pub mod clock;
@@ -37,8 +38,10 @@ pub mod region;
 pub mod selection;
 pub mod shm;
 pub mod sim;
+pub mod verbs;
 
 pub use address::Address;
+pub use any::{AnyFabric, AnyLane};
 pub use capabilities::{AtomicScope, Capabilities, Denied};
 pub use driver::{Counts, LaneIo, drive};
 pub use fabric::{Fabric, Lane, Posted};

@@ -28,6 +28,7 @@ pub use map::{Access, MapError, Populate};
 use memmap2::MmapRaw;
 use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -170,6 +171,22 @@ impl Region {
             word.store(u64::from_ne_bytes(*from), Ordering::Relaxed);
         }
         Ok(())
+    }
+}
+
+// SAFETY: by the invariant of `map` this much is mapped, and writable if `access` says so, while the region lives; all
+// access to it is by `words`, which are atomic.
+unsafe impl farside_verbs_sys::Memory for Region {
+    fn start(&self) -> NonNull<u8> {
+        NonNull::new(self.map.as_mut_ptr()).expect("nothing is mapped at address 0")
+    }
+
+    fn len(&self) -> usize {
+        self.words * 8
+    }
+
+    fn writable(&self) -> bool {
+        self.access == Access::ReadWrite
     }
 }
 

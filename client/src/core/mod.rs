@@ -97,8 +97,8 @@ impl Core {
         slice: Slice,
         outcome: &mut Outcome<T::Answer>,
     ) -> Attempt {
-        if self.connection.is_broken() {
-            return Attempt::Broken;
+        if !self.near.as_ref().map_or_else(|| !self.connection.is_broken(), OneSided::is_intact) {
+            return self.broken();
         }
         if task.operation().is_update() {
             if !self.connection.may_update() {
@@ -132,6 +132,13 @@ impl Core {
             self.ended(task, outcome.is_answer());
         }
         attempt
+    }
+
+    #[cold]
+    fn broken(&self) -> Attempt {
+        // The connection may still look well when only this core's queue pair has failed.
+        self.connection.fail("a queue pair failed".into());
+        Attempt::Broken
     }
 
     /// Does what is due in `shard`. What was published is reported before blocks are asked for: the server counts

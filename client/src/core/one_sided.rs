@@ -8,8 +8,7 @@ use farside_hashtable::plan::{Op, Table, bring_forward};
 use farside_protocol::wire::{self, LIVES_MAX, Rights};
 use farside_protocol::{Class, Key, KeyHash, Life, Superblock, TableSeed, Version};
 use farside_transport::capabilities::Path;
-use farside_transport::shm::{Shm, ShmLane};
-use farside_transport::{Fabric as _, Lane as _, LaneIo, drive};
+use farside_transport::{AnyFabric, AnyLane, Fabric as _, Lane as _, LaneIo, drive};
 
 use crate::stats::{FabricCounts, Stats};
 use crate::task::Slice;
@@ -31,8 +30,8 @@ pub(crate) struct OneSided {
     reads: bool,
     /// Room for the forwards that are being made, so that taking them out allocates nothing.
     due: Vec<Forward>,
-    lane: ShmLane,
-    fabric: Shm,
+    lane: AnyLane,
+    fabric: AnyFabric,
 }
 
 struct Shard {
@@ -60,7 +59,12 @@ impl Report {
 impl OneSided {
     /// Over `fabric`, whose regions are the `superblocks`', in a session with `rights`, with `hint_bytes` of
     /// memory for hints.
-    pub(crate) fn new(fabric: Shm, superblocks: &[Superblock], rights: Rights, hint_bytes: usize) -> Self {
+    pub(crate) fn new(
+        fabric: AnyFabric,
+        superblocks: &[Superblock],
+        rights: Rights,
+        hint_bytes: usize,
+    ) -> Self {
         let capabilities = fabric.capabilities();
         let shard = |superblock: &Superblock| Shard {
             table: Table::new(superblock),
@@ -79,6 +83,12 @@ impl OneSided {
         }
     }
 
+    /// Whether what it goes over stands, as far as is known.
+    #[inline]
+    pub(crate) fn is_intact(&self) -> bool {
+        self.fabric.is_intact()
+    }
+
     /// The way of an operation on `key` in `slice`.
     #[inline(always)]
     pub(crate) fn way<'a>(&'a mut self, key: Key<'a>, slice: Slice, counts: &'a mut FabricCounts) -> Way<'a> {
@@ -86,7 +96,7 @@ impl OneSided {
         let shard = hash.shard(self.shards.len());
         let Shard { table, updates, duties, leases } = &mut self.shards[shard];
         Way {
-            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, slice.until_ns),
+            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, slice.end_ns),
             op: Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns },
             table,
             duties,

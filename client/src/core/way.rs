@@ -5,8 +5,7 @@ use farside_hashtable::duties::Duties;
 use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{Op, Table};
 use farside_protocol::{Class, Life};
-use farside_transport::LaneIo;
-use farside_transport::shm::Shm;
+use farside_transport::{AnyFabric, LaneIo};
 
 use super::leases::{Leases, Refusal};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use std::time::Duration;
 const TOO_MANY_PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) struct Way<'a> {
-    pub(crate) io: LaneIo<'a, Shm>,
+    pub(crate) io: LaneIo<'a, AnyFabric>,
     pub(crate) op: Op<'a>,
     pub(crate) table: &'a Table,
     pub(crate) duties: &'a mut Duties,

@@ -139,6 +139,9 @@ pub(crate) struct Deadline {
 pub(crate) struct Slice {
     pub(crate) began_ns: u64,
     pub(crate) until_ns: u64,
+    /// When the operation must have ended. What was posted on a network is waited for until then: given up earlier, a
+    /// change would be indeterminate.
+    pub(crate) end_ns: u64,
 }
 
 /// How long the first attempt of an operation may take, which holds a thread that may be an executor's, and which
@@ -161,14 +164,16 @@ impl Deadline {
     /// The time of the first attempt.
     #[inline]
     pub(crate) fn first_slice(&self) -> Slice {
-        Slice { began_ns: self.began_ns, until_ns: self.began_ns + self.limit_ns.min(SLICE_NS) }
+        let until_ns = self.began_ns + self.limit_ns.min(SLICE_NS);
+        Slice { began_ns: self.began_ns, until_ns, end_ns: self.began_ns + self.limit_ns }
     }
 
     /// The time of an attempt that begins now, after `rounds` others.
     pub(crate) fn slice(&self, rounds: u32) -> Slice {
         let slice_ns = SLICE_NS << rounds.min(SLICE_DOUBLINGS_MAX);
         let began_ns = clock::coarse_ns();
-        Slice { began_ns, until_ns: (began_ns + slice_ns).min(self.began_ns + self.limit_ns) }
+        let end_ns = self.began_ns + self.limit_ns;
+        Slice { began_ns, until_ns: (began_ns + slice_ns).min(end_ns), end_ns }
     }
 
     pub(crate) fn left(&self) -> Duration {

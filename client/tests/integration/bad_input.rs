@@ -101,11 +101,14 @@ fn a_wrong_or_missing_token() {
 fn a_transport_by_name_that_cannot_be_had() {
     let farside = Embedded::start(Config { socket: Socket::Off, ..config() }, Client::builder()).unwrap();
     let active = farside.active();
-    assert_eq!((active.transport.name(), active.reasons.len()), ("tcp", 1), "{active}");
-    assert!(active.to_string().contains("shm: the server has no Unix socket"), "{active}");
+    assert_eq!((active.transport.name(), active.reasons.len()), ("tcp", 2), "{active}");
+    let told = active.to_string();
+    assert!(told.contains("shm: the server has no Unix socket; verbs: the server uses no RDMA"), "{told}");
     let builder = || Client::builder().address(&farside.address());
     fails(builder().transport(TransportChoice::Shm), ErrorKind::Refused, &["no Unix socket", "tcp"]);
-    fails(builder().transport(TransportChoice::Verbs), ErrorKind::Invalid, &["`verbs`", "auto, shm or tcp"]);
+    fails(builder().transport(TransportChoice::Verbs), ErrorKind::Refused, &["no RDMA device", "--rdma"]);
+    let fabric = builder().transport(TransportChoice::Fabric);
+    fails(fabric, ErrorKind::Invalid, &["`fabric`", "auto, shm, verbs or tcp"]);
     let one_sided = builder().require(Require::OneSidedReads);
     fails(one_sided, ErrorKind::Unavailable, &["one-sided-reads is required", "reads two-sided"]);
 }

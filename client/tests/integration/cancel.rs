@@ -1,7 +1,7 @@
 //! Futures dropped at any await point leave the table usable and nothing leased.
 
 use crate::ways::Way;
-use farside::{Client, PutOptions, Session};
+use farside::{AccessPath, Client, PutOptions, Session};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -61,7 +61,7 @@ const POLLS: usize = 4;
 
 #[test]
 fn a_future_dropped_at_any_poll_leaves_the_table_usable() {
-    for way in Way::ALL {
+    for way in Way::all() {
         let farside = way.start();
         let client = way.builder().address(&farside.address()).connect_blocking().unwrap();
         let mut dropped = 0;
@@ -83,7 +83,7 @@ fn a_future_dropped_at_any_poll_leaves_the_table_usable() {
             }
         }
         drop(client);
-        if way.updates_one_sided() {
+        if farside.active().updates == AccessPath::OneSided {
             wait_until_nothing_is_leased(&mut farside.session().unwrap());
         }
     }

@@ -2,13 +2,13 @@
 
 use crate::ways::{Way, config};
 use farside::server::Config;
-use farside::{AccessPath, Delete, Embedded, ErrorKind, Operation, Put, PutOptions, Version};
+use farside::{AccessPath, AtomicScope, Delete, Embedded, ErrorKind, Operation, Put, PutOptions, Version};
 use pollster::block_on;
 use std::time::{Duration, Instant};
 
 /// Runs `test` over each way with a server of its own.
 fn over_each_way(test: impl Fn(Way, &Embedded)) {
-    for way in Way::ALL {
+    for way in Way::all() {
         test(way, &way.start());
     }
 }
@@ -22,9 +22,11 @@ fn the_active_path_is_the_one_that_was_meant() {
     over_each_way(|way, farside| {
         let active = farside.active();
         assert_eq!(active.reads == AccessPath::OneSided, way.reads_one_sided(), "{active}");
-        assert_eq!(active.updates == AccessPath::OneSided, way.updates_one_sided(), "{active}");
-        let why = active.reasons.len();
-        assert_eq!(why == 0, matches!(way, Way::Shm | Way::Tcp), "each lesser path has a reason: {active}");
+        let updates_one_sided = active.updates == AccessPath::OneSided;
+        let has_atomics = active.atomics != AtomicScope::None;
+        assert_eq!(updates_one_sided, way.updates_one_sided().unwrap_or(has_atomics), "{active}");
+        let best = updates_one_sided || way == Way::Tcp;
+        assert_eq!(active.reasons.is_empty(), best, "each lesser path has a reason: {active}");
     });
 }
 
@@ -125,11 +127,11 @@ fn a_client_does_every_operation() {
 fn keys_and_values_of_every_size_at_the_edges_come_back() {
     // A record must be copied within a quarantine, which takes a build without optimization long.
     let slow = Config { quarantine: Duration::from_secs(30), ..config() };
-    for way in Way::ALL {
-        let farside = Embedded::start(slow.clone(), way.builder()).unwrap();
+    for way in Way::all() {
+        let farside = way.start_with(slow.clone());
         let mut session = farside.session().unwrap();
         // A server gives each operation half a second, in which it copies less without optimization.
-        let longest = if way.updates_one_sided() { 16 << 20 } else { 4 << 20 };
+        let longest = if farside.active().updates == AccessPath::OneSided { 16 << 20 } else { 4 << 20 };
         for (key_len, value_len) in [(1, 0), (4096, 0), (3, 24), (7, 1017), (4096, 65_536), (9, longest)] {
             let key: Vec<u8> = (0..key_len).map(|i| (i * 31) as u8).collect();
             let value: Vec<u8> = (0..value_len).map(|i| (i * 7 + i / 251) as u8).collect();
@@ -176,7 +178,7 @@ fn a_value_expires_and_a_counter_keeps_its_time() {
 
 #[test]
 fn the_counts_tell_one_round_trip_for_what_is_warm() {
-    for way in [Way::Shm, Way::ShmWithoutAtomics] {
+    for way in Way::all().into_iter().filter(|way| way.reads_one_sided()) {
         let farside = way.start();
         let mut session = farside.session().unwrap();
         session.put("k", "one").unwrap();
@@ -184,7 +186,8 @@ fn the_counts_tell_one_round_trip_for_what_is_warm() {
         let counts = session.last_counts();
         assert_eq!((counts.fabric.round_trips, counts.fabric.reads, counts.hint_hits), (1, 1, 1), "{way:?}");
         session.put("k", "two").unwrap();
-        let (put, two_sided) = (session.last_counts(), u64::from(!way.updates_one_sided()));
+        let two_sided = u64::from(farside.active().updates == AccessPath::TwoSided);
+        let put = session.last_counts();
         assert_eq!((put.two_sided, put.fabric.round_trips), (two_sided, 1 - two_sided), "{way:?}");
         let stats = session.stats()[Operation::Put];
         assert_eq!((stats.count, stats.errors), (2, 0));
@@ -195,7 +198,7 @@ fn the_counts_tell_one_round_trip_for_what_is_warm() {
 
 #[test]
 fn a_reader_reads_and_is_refused_updates() {
-    for way in Way::ALL {
+    for way in Way::all() {
         let farside = way.start();
         farside.session().unwrap().put("k", "v").unwrap();
         let reader = way.builder().address(&farside.address()).read_only(true).connect_blocking().unwrap();

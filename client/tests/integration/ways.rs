@@ -2,6 +2,7 @@
 
 use farside::server::Config;
 use farside::{Client, Embedded, TransportChoice};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How clients reach the server: each way another path of reads and updates.
@@ -15,10 +16,23 @@ pub(crate) enum Way {
     ShmWithoutReads,
     /// Both two-sided.
     Tcp,
+    /// Over the RDMA device that has this address: reads one-sided, updates if it has atomics.
+    Verbs(IpAddr),
 }
 
+/// Addresses of RDMA devices to test on, with commas between them.
+const RDMA_VARIABLE: &str = "FARSIDE_TEST_RDMA";
+
 impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Shm, Self::ShmWithoutAtomics, Self::ShmWithoutReads, Self::Tcp];
+    /// Those that this host has.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut ways = vec![Self::Shm, Self::ShmWithoutAtomics, Self::ShmWithoutReads, Self::Tcp];
+        match std::env::var(RDMA_VARIABLE) {
+            Ok(list) => ways.extend(list.split(',').map(|address| Self::Verbs(address.parse().unwrap()))),
+            Err(_) => eprintln!("SKIPPED over RDMA: {RDMA_VARIABLE} names no device to test on"),
+        }
+        ways
+    }
 
     pub(crate) fn builder(self) -> farside::Builder {
         let (transport, denied) = match self {
@@ -26,21 +40,35 @@ impl Way {
             Self::ShmWithoutAtomics => (TransportChoice::Shm, "atomic"),
             Self::ShmWithoutReads => (TransportChoice::Shm, "read"),
             Self::Tcp => (TransportChoice::Tcp, ""),
+            Self::Verbs(_) => (TransportChoice::Verbs, ""),
         };
         // Long, for a machine that is busy with other things.
         Client::builder().transport(transport).deny(denied).deadline(Duration::from_secs(30))
     }
 
     pub(crate) fn reads_one_sided(self) -> bool {
-        matches!(self, Self::Shm | Self::ShmWithoutAtomics)
+        matches!(self, Self::Shm | Self::ShmWithoutAtomics | Self::Verbs(_))
     }
 
-    pub(crate) fn updates_one_sided(self) -> bool {
-        self == Self::Shm
+    /// Whether updates are one-sided; `None`: that is the device's to say.
+    pub(crate) fn updates_one_sided(self) -> Option<bool> {
+        match self {
+            Self::Verbs(_) => None,
+            _ => Some(self == Self::Shm),
+        }
     }
 
     pub(crate) fn start(self) -> Embedded {
-        Embedded::start(config(), self.builder()).unwrap_or_else(|error| panic!("{self:?}: {error}"))
+        self.start_with(config())
+    }
+
+    pub(crate) fn start_with(self, config: Config) -> Embedded {
+        let rdma = match self {
+            Self::Verbs(address) => Some((address, 0).into()),
+            _ => None,
+        };
+        Embedded::start(Config { rdma, ..config }, self.builder())
+            .unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }
 

@@ -27,6 +27,29 @@ impl Rights {
     }
 }
 
+/// What a session wants beside messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Wants {
+    /// Nothing: the server carries out its requests.
+    Messages = 0,
+    /// The descriptors of the shards' memory. Only a Unix socket can pass them.
+    Memory = 1,
+    /// To connect RDMA queue pairs.
+    QueuePairs = 2,
+}
+
+impl Wants {
+    fn from_code(code: u8) -> Result<Self, DecodeError> {
+        match code {
+            0 => Ok(Self::Messages),
+            1 => Ok(Self::Memory),
+            2 => Ok(Self::QueuePairs),
+            _ => Err(DecodeError::Field("wants")),
+        }
+    }
+}
+
 /// The client's first message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello<'a> {
@@ -34,8 +57,8 @@ pub struct Hello<'a> {
     pub token: &'a [u8],
     /// What the client wants to do, at most what the token grants.
     pub rights: Rights,
-    /// Whether the client wants the descriptors of the shards' memory. Only a Unix socket can pass them.
-    pub wants_memory: bool,
+    /// How the client means to reach the table.
+    pub wants: Wants,
     /// What the client calls itself, for the server's log and statistics.
     pub name: &'a str,
 }
@@ -44,7 +67,7 @@ impl<'a> Hello<'a> {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_short_bytes(out, self.token);
         out.push(self.rights as u8);
-        out.push(self.wants_memory.into());
+        out.push(self.wants as u8);
         put_text(out, self.name);
     }
 
@@ -56,9 +79,74 @@ impl<'a> Hello<'a> {
         Ok(Self {
             token,
             rights: Rights::from_code(reader.u8()?)?,
-            wants_memory: reader.flag("wants_memory")?,
+            wants: Wants::from_code(reader.u8()?)?,
             name: reader.text("name")?,
         })
+    }
+}
+
+/// One shard's memory as an RDMA device reaches it: two registrations, so that no stray WRITE can reach the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteMemory {
+    /// The address of the region's first byte.
+    pub address: u64,
+    /// The key of superblock and index.
+    pub index_key: u32,
+    /// The key of the heap.
+    pub heap_key: u32,
+}
+
+/// What a session needs to connect queue pairs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuePairs {
+    /// Names the session where its queue pairs connect; known to nobody else.
+    pub ticket: u128,
+    /// What atomics of the server's device are atomic to.
+    pub atomics: RemoteAtomics,
+    /// The shards' memory, in order.
+    pub memory: Vec<RemoteMemory>,
+}
+
+/// To what a device's atomics are atomic.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum RemoteAtomics {
+    /// It has none.
+    None = 0,
+    /// To each other on one device.
+    Device = 1,
+    /// Also to those of the server's CPU.
+    Global = 2,
+}
+
+impl RemoteAtomics {
+    fn from_code(code: u8) -> Result<Self, DecodeError> {
+        match code {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Device),
+            2 => Ok(Self::Global),
+            _ => Err(DecodeError::Field("atomics")),
+        }
+    }
+}
+
+impl QueuePairs {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.ticket.to_le_bytes());
+        out.push(self.atomics as u8);
+        for memory in &self.memory {
+            out.extend_from_slice(&memory.address.to_le_bytes());
+            out.extend_from_slice(&memory.index_key.to_le_bytes());
+            out.extend_from_slice(&memory.heap_key.to_le_bytes());
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>, shards: usize) -> Result<Self, DecodeError> {
+        let (ticket, atomics) = (reader.u128()?, RemoteAtomics::from_code(reader.u8()?)?);
+        let memory = (0..shards).map(|_| {
+            Ok(RemoteMemory { address: reader.u64()?, index_key: reader.u32()?, heap_key: reader.u32()? })
+        });
+        Ok(Self { ticket, atomics, memory: memory.collect::<Result<_, _>>()? })
     }
 }
 
@@ -80,8 +168,12 @@ pub struct Welcome {
     pub host: String,
     /// Path of the Unix socket on that host, empty if the server has none.
     pub socket: String,
+    /// Where queue pairs connect, `IP:PORT`, empty if the server has no RDMA device.
+    pub rdma: String,
     /// The shards, in order, one at least.
     pub shards: Vec<Superblock>,
+    /// Present if the client [wants](Wants::QueuePairs) to connect queue pairs.
+    pub queue_pairs: Option<QueuePairs>,
 }
 
 impl Welcome {
@@ -93,9 +185,15 @@ impl Welcome {
         out.extend_from_slice(&self.lease_ms.to_le_bytes());
         put_text(out, &self.host);
         put_text(out, &self.socket);
+        put_text(out, &self.rdma);
         out.push(self.shards.len() as u8);
         for shard in &self.shards {
             out.extend_from_slice(&shard.encode());
+        }
+        out.push(self.queue_pairs.is_some().into());
+        if let Some(queue_pairs) = &self.queue_pairs {
+            debug_assert_eq!(queue_pairs.memory.len(), self.shards.len());
+            queue_pairs.encode(out);
         }
     }
 
@@ -108,7 +206,9 @@ impl Welcome {
             lease_ms: reader.u32()?,
             host: reader.text("host")?.into(),
             socket: reader.text("socket")?.into(),
+            rdma: reader.text("rdma")?.into(),
             shards: Vec::new(),
+            queue_pairs: None,
         };
         let shards = usize::from(reader.u8()?);
         if shards == 0 || shards > SHARDS_MAX {
@@ -121,6 +221,9 @@ impl Welcome {
                 return Err(DecodeError::Field("shard"));
             }
             welcome.shards.push(shard);
+        }
+        if reader.flag("queue_pairs")? {
+            welcome.queue_pairs = Some(QueuePairs::decode(reader, shards)?);
         }
         Ok(welcome)
     }

@@ -73,7 +73,7 @@ impl Parts {
             Request::Hello(Hello {
                 token: &self.token,
                 rights: if self.flag { Rights::Read } else { Rights::ReadWrite },
-                wants_memory: self.flag,
+                wants: [Wants::Messages, Wants::Memory, Wants::QueuePairs][usize::from(self.small) % 3],
                 name: &self.name,
             }),
             Request::Ping,
@@ -148,7 +148,16 @@ impl Parts {
             lease_ms: self.small.into(),
             host: self.name.clone(),
             socket: self.name.clone(),
+            rdma: self.name.clone(),
             shards: (0..shards).map(shard).collect(),
+            queue_pairs: self.flag.then(|| QueuePairs {
+                ticket: self.word.into(),
+                atomics: [RemoteAtomics::None, RemoteAtomics::Device, RemoteAtomics::Global][shards % 3],
+                memory: alloc::vec![
+                    RemoteMemory { address: self.word, index_key: self.small.into(), heap_key: 7 };
+                    shards
+                ],
+            }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A client that speaks the protocol frame by frame over blocking sockets, and can be wrong on purpose.
 
 use farside_protocol::wire::{
-    Condition, FrameHeader, HEADER_LEN, Hello, PREFACE, Request, Response, Rights, Welcome,
+    Condition, FrameHeader, HEADER_LEN, Hello, PREFACE, Request, Response, Rights, Wants, Welcome,
 };
 use farside_protocol::{ErrorKind, Key};
 use farside_server::{Config, Running, Server, Socket};
@@ -102,7 +102,7 @@ impl Client {
     /// Connects over TCP with the right to write.
     pub(crate) fn connect(running: &Running) -> Self {
         let mut client = Self::mute(running);
-        client.greet(&hello(b"", Rights::ReadWrite, false)).welcome();
+        client.greet(&hello(b"", Rights::ReadWrite, Wants::Messages)).welcome();
         client
     }
 
@@ -173,8 +173,8 @@ impl Client {
     }
 }
 
-pub(crate) fn hello(token: &[u8], rights: Rights, wants_memory: bool) -> Hello<'_> {
-    Hello { token, rights, wants_memory, name: "test" }
+pub(crate) fn hello(token: &[u8], rights: Rights, wants: Wants) -> Hello<'_> {
+    Hello { token, rights, wants, name: "test" }
 }
 
 pub(crate) fn key_of(key: &str) -> Key<'_> {

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, config, get, hello, put, start};
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{PREFACE, Request, Response, Rights};
+use farside_protocol::wire::{PREFACE, Request, Response, Rights, Wants};
 use farside_server::{Config, Running};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,14 +17,14 @@ fn start_with_tokens(folder: &tempfile::TempDir) -> Running {
 #[test]
 fn the_welcome_says_what_the_server_is() {
     let running = start(config());
-    let welcome = Client::mute(&running).greet(&hello(b"", Rights::Read, false)).welcome();
+    let welcome = Client::mute(&running).greet(&hello(b"", Rights::Read, Wants::Messages)).welcome();
     assert_eq!(welcome.rights, Rights::Read);
     assert_eq!(welcome.lease_ms, 10_000);
     assert_eq!(welcome.shards.len(), 2);
     assert_eq!(welcome.shards[0].seed, welcome.shards[1].seed);
     assert_eq!(welcome.socket, "");
     assert_eq!(welcome.host.len(), 36);
-    let again = Client::mute(&running).greet(&hello(b"", Rights::Read, false)).welcome();
+    let again = Client::mute(&running).greet(&hello(b"", Rights::Read, Wants::Messages)).welcome();
     assert_eq!(again.instance, welcome.instance);
     assert_ne!(again.session, welcome.session);
 }
@@ -62,7 +62,7 @@ fn the_first_request_must_be_a_hello_and_the_only_one() {
     assert!(client.receive().is_none());
 
     let mut client = Client::connect(&running);
-    let again = client.call(&Request::Hello(hello(b"", Rights::Read, false)));
+    let again = client.call(&Request::Hello(hello(b"", Rights::Read, Wants::Messages)));
     assert_eq!(again.error().0, ErrorKind::Invalid);
     assert!(client.receive().is_none());
 }
@@ -73,13 +73,13 @@ fn a_token_is_wanted_if_there_is_a_token_file() {
     let running = start_with_tokens(&folder);
     for token in [&b""[..], b"secre", b"secret2", b"read spy"] {
         let mut client = Client::mute(&running);
-        let (kind, message) = client.greet(&hello(token, Rights::Read, false)).error();
+        let (kind, message) = client.greet(&hello(token, Rights::Read, Wants::Messages)).error();
         assert_eq!(kind, ErrorKind::Refused);
         assert!(message.contains("token file"), "{message}");
         assert!(client.receive().is_none());
     }
     let mut client = Client::mute(&running);
-    client.greet(&hello(b"secret", Rights::ReadWrite, false)).welcome();
+    client.greet(&hello(b"secret", Rights::ReadWrite, Wants::Messages)).welcome();
     assert!(matches!(client.put("k", b"v").response(), Response::Stored { .. }));
 }
 
@@ -90,7 +90,7 @@ fn who_may_only_read_changes_nothing() {
     // By the token's right, and by the client's own wish.
     for (token, asked) in [(&b"spy"[..], Rights::ReadWrite), (b"secret", Rights::Read)] {
         let mut client = Client::mute(&running);
-        let welcome = client.greet(&hello(token, asked, false)).welcome();
+        let welcome = client.greet(&hello(token, asked, Wants::Messages)).welcome();
         assert_eq!(welcome.rights, Rights::Read);
         assert_eq!(client.call(&put("k", b"v")).error().0, ErrorKind::Refused);
         assert_eq!(client.delete("k").error().0, ErrorKind::Refused);
@@ -102,7 +102,7 @@ fn who_may_only_read_changes_nothing() {
 fn memory_is_not_for_tcp() {
     let running = start(config());
     let mut client = Client::mute(&running);
-    let (kind, message) = client.greet(&hello(b"", Rights::Read, true)).error();
+    let (kind, message) = client.greet(&hello(b"", Rights::Read, Wants::Memory)).error();
     assert_eq!(kind, ErrorKind::Invalid);
     assert!(message.contains("Unix socket"), "{message}");
 }
@@ -125,12 +125,12 @@ fn one_connection_too_many_is_told_so() {
     let running = start(Config { max_connections: 2, ..config() });
     let (first, _second) = (Client::connect(&running), Client::connect(&running));
     let mut third = Client::mute(&running);
-    let (kind, message) = third.greet(&hello(b"", Rights::Read, false)).error();
+    let (kind, message) = third.greet(&hello(b"", Rights::Read, Wants::Messages)).error();
     assert_eq!(kind, ErrorKind::Refused);
     assert!(message.contains("--max-connections"), "{message}");
     drop(first);
     crate::client::eventually("there is room again", || {
         let mut client = Client::mute(&running);
-        matches!(client.greet(&hello(b"", Rights::Read, false)).response(), Response::Welcome(_))
+        matches!(client.greet(&hello(b"", Rights::Read, Wants::Messages)).response(), Response::Welcome(_))
     });
 }

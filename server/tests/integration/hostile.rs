@@ -1,7 +1,7 @@
 //! Clients that do what they should not.
 
 use crate::client::{Client, config, eventually, figure, get, hello, key_of, put, start};
-use farside_protocol::wire::{Condition, HEADER_LEN, Request, Response, Rights};
+use farside_protocol::wire::{Condition, HEADER_LEN, Request, Response, Rights, Wants};
 use farside_protocol::{Block, Class, ErrorKind, Life};
 use farside_server::Config;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ fn damaged_requests_never_hurt_others() {
         Request::FetchAdd { key, delta: 1 },
         Request::Lease { shard: 0, class, count: 1 },
         Request::Report { shard: 0, published: vec![life], retired: vec![life], returned: vec![life] },
-        Request::Hello(hello(b"", Rights::ReadWrite, false)),
+        Request::Hello(hello(b"", Rights::ReadWrite, Wants::Messages)),
     ];
     let mut random = random();
     for _ in 0..200 {

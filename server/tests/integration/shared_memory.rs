@@ -2,7 +2,7 @@
 
 use crate::client::{Client, config, eventually, figure, hello, key_of, start};
 use farside_protocol::limits::SLOTS_PER_WINDOW;
-use farside_protocol::wire::{Request, Response, Rights, Welcome};
+use farside_protocol::wire::{Request, Response, Rights, Wants, Welcome};
 use farside_protocol::{
     ErrorKind, KeyHash, Life, Link, Locator, Record, SlotIndex, SlotState, SlotWord, Superblock, superblock,
 };
@@ -26,7 +26,7 @@ fn start_shared(folder: &tempfile::TempDir) -> Running {
 impl Sharer {
     fn open(running: &Running, rights: Rights) -> Self {
         let (mut client, socket) = Client::mute_unix(running);
-        let welcome = client.greet(&hello(b"", rights, true)).welcome();
+        let welcome = client.greet(&hello(b"", rights, Wants::Memory)).welcome();
         let files = fd_passing::receive(&socket, welcome.shards.len()).unwrap();
         let access = if rights == Rights::ReadWrite { Access::ReadWrite } else { Access::Read };
         let lengths = welcome.shards.iter().map(|shard| shard.geometry.region_len());
@@ -95,7 +95,7 @@ fn a_reader_cannot_map_the_memory_for_writing() {
     let folder = tempfile::tempdir().unwrap();
     let running = start_shared(&folder);
     let (mut client, socket) = Client::mute_unix(&running);
-    let welcome = client.greet(&hello(b"", Rights::Read, true)).welcome();
+    let welcome = client.greet(&hello(b"", Rights::Read, Wants::Memory)).welcome();
     let files = fd_passing::receive(&socket, welcome.shards.len()).unwrap();
     let len = welcome.shards[0].geometry.region_len();
     for file in files {

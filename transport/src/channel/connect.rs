@@ -4,7 +4,7 @@ use super::error::ConnectError;
 use super::{Options, handshake};
 use crate::address::Address;
 use bytes::BufMut;
-use farside_protocol::wire::{TOKEN_LEN_MAX, Welcome};
+use farside_protocol::wire::{TOKEN_LEN_MAX, Wants, Welcome};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) async fn connect(options: &Options) -> Result<(Stream, Welcome), Conn
     if options.token.len() > TOKEN_LEN_MAX {
         return Err(ConnectError::TokenTooLong(options.token.len()));
     }
-    if options.wants_memory && matches!(options.address, Address::Tcp { .. }) {
+    if options.wants == Wants::Memory && matches!(options.address, Address::Tcp { .. }) {
         return Err(ConnectError::MemoryOverTcp { address: options.address.clone() });
     }
     let stream = match timeout(options.connect_timeout, reach(&options.address)).await {

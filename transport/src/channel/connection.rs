@@ -7,7 +7,7 @@ use super::handshake::{self, Memory};
 use super::shared::Shared;
 use super::{Options, clock};
 use bytes::BytesMut;
-use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN, PARTING, Response};
+use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN, PARTING, Response, Wants};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const BUFFER_LEN: usize = 64 << 10;
 /// Opens a channel and leaves a task behind that serves it until it is closed.
 pub(super) async fn open(options: Options) -> Result<(Arc<Shared>, Option<Memory>), ConnectError> {
     let (stream, welcome) = connect(&options).await?;
-    let passed = if options.wants_memory {
+    let passed = if options.wants == Wants::Memory {
         let receive = handshake::receive_memory(&stream, &options, welcome.shards.len());
         let silent =
             |_| ConnectError::Silent { address: options.address.clone(), after: options.connect_timeout };
@@ -58,7 +58,7 @@ async fn keep_up(shared: &Shared, mut stream: Arc<Stream>) {
         let cause = format!("the connection to {} broke: {cause}", shared.address());
         drop(stream);
         backoff = if began.elapsed() < STABLE { longer(backoff) } else { Duration::ZERO };
-        let retry_at = (!shared.options.wants_memory).then(|| Instant::now() + backoff);
+        let retry_at = (shared.options.wants == Wants::Messages).then(|| Instant::now() + backoff);
         let failed = shared.down(&cause, retry_at);
         tracing::warn!(failed_calls = failed, "{cause}");
         if retry_at.is_none() {

@@ -35,7 +35,7 @@ pub(super) async fn greet(stream: &Stream, options: &Options) -> Result<Welcome,
     let request = Request::Hello(Hello {
         token: &options.token,
         rights: options.rights,
-        wants_memory: options.wants_memory,
+        wants: options.wants,
         name: &options.name,
     });
     request.encode(0, &mut hello);

@@ -40,6 +40,14 @@ impl IoThread {
         tokio::time::sleep(time)
     }
 
+    /// Runs `task`, which blocks, on another thread; `None` if the I/O thread ends first.
+    pub async fn run_blocking<T: Send + 'static>(
+        &self,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.handle.spawn_blocking(task).await.ok()
+    }
+
     /// Runs `task` on the thread; `None` if the thread ends first.
     pub(super) async fn run<T: Send + 'static>(
         &self,

@@ -7,13 +7,14 @@ use super::connect::Stream;
 use super::error::CallError;
 use super::outstanding::{Effect, Outbox, Outstanding, Reply};
 use crate::address::Address;
+use crate::clock::coarse_ns;
 use farside_protocol::limits::VALUE_LEN_MAX;
 use farside_protocol::record::SizeError;
 use farside_protocol::wire::{LIVES_MAX, Request, Welcome};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
@@ -100,20 +101,50 @@ impl Lifeline {
     }
 }
 
+/// Tells whether a session still stands, to those who use it without asking the server.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    up: Arc<Up>,
+    /// How old the last answer may be.
+    lease_ns: u64,
+}
+
+impl Pulse {
+    /// Whether the session stands, as far as is known, and cannot have run out: a process that was stopped for long
+    /// finds by its clock that its session may be over, before it is told so.
+    #[inline]
+    pub fn is_felt(&self) -> bool {
+        let heard_ns = self.up.heard_ns.load(Ordering::Relaxed);
+        self.up.get() && coarse_ns().saturating_sub(heard_ns) < self.lease_ns
+    }
+}
+
 /// Whether the link is up, as far as is known: a hint, which orders nothing. On a cache line of its own, since
-/// each operation on shared memory looks at it.
+/// each one-sided operation looks at it.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Up(AtomicBool);
+struct Up {
+    up: AtomicBool,
+    /// When the last answer came, on the clock of [`coarse_ns`].
+    heard_ns: AtomicU64,
+}
 
 impl Up {
+    fn new() -> Self {
+        Self { up: AtomicBool::new(true), heard_ns: AtomicU64::new(coarse_ns()) }
+    }
+
     #[inline]
     fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.up.load(Ordering::Relaxed)
     }
 
     fn set(&self, up: bool) {
-        self.0.store(up, Ordering::Relaxed);
+        self.up.store(up, Ordering::Relaxed);
+    }
+
+    fn heard(&self) {
+        self.heard_ns.store(coarse_ns(), Ordering::Relaxed);
     }
 }
 
@@ -122,7 +153,7 @@ impl Shared {
         Self {
             address: Arc::new(options.address.clone()),
             options,
-            up: Arc::new(Up(AtomicBool::new(true))),
+            up: Arc::new(Up::new()),
             state: Mutex::new(State {
                 link: Link::Up(stream),
                 outstanding: Outstanding::default(),
@@ -151,6 +182,12 @@ impl Shared {
     #[inline]
     pub(super) fn is_up(&self) -> bool {
         self.up.get()
+    }
+
+    pub(super) fn pulse(&self) -> Pulse {
+        // A Ping is sent in each third of the lease, and its answer comes within another or not at all.
+        let lease_ms = u64::from(self.welcome().lease_ms);
+        Pulse { up: Arc::clone(&self.up), lease_ns: lease_ms * 1_000_000 / 3 * 2 }
     }
 
     pub(super) fn lifeline(&self, socket: OwnedFd) -> Lifeline {
@@ -236,6 +273,9 @@ impl Shared {
 
     /// Ends the calls that these answers are for; the id of one that is for no call is an error.
     pub(super) fn answered(&self, answers: &mut Vec<(u64, Answer)>) -> Result<(), u64> {
+        if !answers.is_empty() {
+            self.up.heard();
+        }
         let mut unknown = None;
         let mut settled = Vec::with_capacity(answers.len());
         let mut state = self.state.lock();

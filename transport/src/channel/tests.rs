@@ -552,7 +552,7 @@ mod refused {
 
     #[test]
     fn memory_over_tcp() {
-        let options = Options { wants_memory: true, ..Options::new("127.0.0.1".parse().unwrap()) };
+        let options = Options { wants: Wants::Memory, ..Options::new("127.0.0.1".parse().unwrap()) };
         assert!(matches!(refusal(options), ConnectError::MemoryOverTcp { .. }));
     }
 }

@@ -6,7 +6,7 @@ use crate::capabilities::Denied;
 use crate::channel::{Channel, ConnectError, IoThread, Memory, Options};
 use crate::region::{Access, AccessError, MapError, Populate, Region};
 use farside_protocol::superblock::{LEN, SuperblockError};
-use farside_protocol::wire::{Rights, Welcome};
+use farside_protocol::wire::{Rights, Wants, Welcome};
 use farside_protocol::{ErrorKind, Superblock};
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub async fn attach(
     populate: Populate,
 ) -> Result<Attached, AttachError> {
     let socket = options.address.to_string();
-    let (channel, memory) = Channel::connect(thread, Options { wants_memory: true, ..options }).await?;
+    let (channel, memory) = Channel::connect(thread, Options { wants: Wants::Memory, ..options }).await?;
     let welcome = channel.welcome();
     if instance.is_some_and(|instance| instance != welcome.instance) {
         return Err(AttachError::OtherServer { socket });

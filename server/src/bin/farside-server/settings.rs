@@ -44,6 +44,10 @@ struct Settings {
     #[arg(long, value_name = "PATH")]
     shm_socket: Option<PathBuf>,
 
+    /// IP address of the RDMA device over which clients connect queue pairs [default: none, no RDMA]
+    #[arg(long, value_name = "ADDRESS", env = "FARSIDE_RDMA")]
+    rdma: Option<IpAddr>,
+
     /// Memory for index and records [default: 1GiB]
     #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY")]
     memory: Option<ByteSize>,
@@ -162,6 +166,7 @@ impl Settings {
             listen: self.listen.or(other.listen),
             port: self.port.or(other.port),
             shm_socket: self.shm_socket.or(other.shm_socket),
+            rdma: self.rdma.or(other.rdma),
             memory: self.memory.or(other.memory),
             shards: self.shards.or(other.shards),
             max_keys: self.max_keys.or(other.max_keys),
@@ -188,6 +193,7 @@ impl Settings {
                 Some(path) if path == Path::new("off") => Socket::Off,
                 Some(path) => Socket::At(path),
             },
+            rdma: self.rdma.map(|address| SocketAddr::new(address, 0)),
             memory: self.memory.map_or(default.memory, |size| size.as_u64()),
             shards: self.shards,
             max_keys: self.max_keys,
@@ -251,6 +257,7 @@ mod tests {
             listen = "::1"
             port = 5
             shm-socket = "off"
+            rdma = "10.0.0.1"
             memory = "2MiB"
             shards = 3
             max-keys = 4
@@ -267,6 +274,7 @@ mod tests {
         let expected = Config {
             listen: "[::1]:5".parse().unwrap(),
             socket: Socket::Off,
+            rdma: Some("10.0.0.1:0".parse().unwrap()),
             memory: 2 << 20,
             shards: Some(3),
             max_keys: Some(4),

@@ -30,7 +30,9 @@ pub(crate) fn welcome() -> Welcome {
         lease_ms: 60_000,
         host: crate::host::boot_id().unwrap(),
         socket: String::new(),
+        rdma: String::new(),
         shards: vec![superblock()],
+        queue_pairs: None,
     }
 }
 

@@ -52,7 +52,7 @@ struct Report {
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     let mut checks = vec![
-        Check::ok("build", concat!("farside ", env!("CARGO_PKG_VERSION"), ", transports shm and tcp")),
+        Check::ok("build", concat!("farside ", env!("CARGO_PKG_VERSION"), ", transports shm, verbs and tcp")),
         host(),
     ];
     checks.extend(shared_memory::checks());

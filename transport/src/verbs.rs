@@ -1,0 +1,33 @@
+//! RDMA: one-sided READs, WRITEs and compare-and-swaps by the network adapter, over reliable queue pairs.
+//!
+//! ```text
+//! server                                          client
+//! Device -- registers --> Listener                Connector, from the Welcome of a session
+//!              |  ticket, keys ------------------>    |
+//!              |<-- rdma_cm: connect, ticket ----     |-- Verbs, one for each thread: a queue pair
+//!              '-- Loopback, one for each thread      |
+//!                  of the server, if the device's     '-- Fabric: post, poll
+//!                  atomics are not the processor's
+//! ```
+//! The session itself lives on a TCP connection: it brings the ticket and the keys, leases and reports go over it, and
+//! when it ends the server destroys its queue pairs.
+
+mod connector;
+mod dial;
+mod error;
+mod fabric;
+mod lane;
+mod listener;
+mod loopback;
+mod queue;
+mod remote;
+
+pub use connector::Connector;
+pub use error::SetupError;
+pub use fabric::Verbs;
+pub use lane::VerbsLane;
+pub use listener::{Device, Listener};
+pub use loopback::Loopback;
+
+#[cfg(test)]
+mod tests;

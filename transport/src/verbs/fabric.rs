@@ -1,0 +1,93 @@
+//! The fabric of a client with a queue pair.
+
+use super::lane::VerbsLane;
+use super::queue::Queue;
+use super::remote::RemoteShard;
+use crate::capabilities::Capabilities;
+use crate::channel::Pulse;
+use crate::clock;
+use crate::fabric::{Fabric, Posted};
+use farside_hashtable::{Chain, Lost};
+use std::sync::Arc;
+
+/// One thread's queue pair to the shards of one server.
+#[derive(Debug)]
+pub struct Verbs {
+    queue: Queue,
+    shards: Arc<[RemoteShard]>,
+    capabilities: Capabilities,
+    pulse: Pulse,
+}
+
+impl Verbs {
+    pub(super) fn new(
+        queue: Queue,
+        shards: Arc<[RemoteShard]>,
+        capabilities: Capabilities,
+        pulse: Pulse,
+    ) -> Self {
+        Self { queue, shards, capabilities, pulse }
+    }
+
+    /// The device and its port.
+    pub(super) fn device(&self) -> String {
+        self.queue.device()
+    }
+
+    /// Whether queue pair and session stand, as far as is known. Once they do not they never will again.
+    #[inline]
+    pub fn is_intact(&self) -> bool {
+        self.pulse.is_felt() && self.queue.is_intact()
+    }
+}
+
+impl Fabric for Verbs {
+    type Lane = VerbsLane;
+
+    #[inline]
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn open_lane(&self) -> VerbsLane {
+        VerbsLane::default()
+    }
+
+    fn post(&self, lane: &mut VerbsLane, shard: usize, chain: &mut Chain) -> Posted {
+        let Some(shard) = self.shards.get(shard) else { return Posted::Done(Err(Lost)) };
+        // A session that has run out is not used any more, though its queue pair may still be there.
+        if !self.pulse.is_felt() {
+            return Posted::Done(Err(Lost));
+        }
+        match self.queue.post(lane, shard, chain) {
+            Ok(()) => Posted::Pending,
+            Err(Lost) => Posted::Done(Err(Lost)),
+        }
+    }
+
+    fn poll(&self, lane: &mut VerbsLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
+        self.queue.poll(lane, chain)
+    }
+
+    fn abandon(&self, lane: &mut VerbsLane) {
+        self.queue.abandon(lane);
+    }
+
+    fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
+        self.queue.poll_fence()
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        clock::coarse_ns()
+    }
+
+    fn fine_ns(&self) -> u64 {
+        clock::fine_ns()
+    }
+
+    #[inline]
+    fn wall_ms(&self) -> u64 {
+        clock::wall_ms()
+    }
+}

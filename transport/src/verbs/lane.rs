@@ -1,0 +1,132 @@
+//! The buffers of one operation: ordinary memory for the plan, and beside it registered memory for the device.
+//!
+//! ```text
+//! registered:  | words found by CAS, 8 B a step | what WRITEs carry | what READs bring |
+//!              0                               32         out_len   ^ 8-byte aligned
+//! ```
+//! What a device may write is copied out, once, when the chain has completed.
+
+use crate::fabric::Lane;
+use farside_hashtable::{CHAIN_LEN_MAX, Chain, Step};
+use farside_verbs_sys::{Access, Buffer, MemoryRegion, ProtectionDomain, RegisterError};
+use std::sync::Arc;
+
+/// Bytes for the words that compare-and-swaps find.
+const FOUND_LEN: usize = CHAIN_LEN_MAX * 8;
+
+/// The first registration: enough for a chain on small records.
+const FIRST_LEN: usize = 8192;
+
+/// Memory that the device may touch.
+pub(super) type Registered = MemoryRegion<Buffer>;
+
+/// The buffers of one operation.
+#[derive(Default, Debug)]
+pub struct VerbsLane {
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    pub(super) registered: Option<Registered>,
+    /// The token of the chain in flight.
+    pub(super) flight: Option<u32>,
+}
+
+impl VerbsLane {
+    /// Where in the registered memory the word goes that step number `step` finds.
+    pub(super) const fn found_at(step: usize) -> usize {
+        step * 8
+    }
+
+    /// Where in the registered memory a WRITE's bytes are.
+    pub(super) const OUT_AT: usize = FOUND_LEN;
+
+    /// Where in the registered memory READs of `chain` arrive.
+    pub(super) fn in_at(chain: &Chain) -> usize {
+        FOUND_LEN + out_len(chain)
+    }
+
+    /// Registers memory for `chain` unless there is enough, and copies in what it writes.
+    pub(super) fn prepare(
+        &mut self,
+        domain: &Arc<ProtectionDomain>,
+        chain: &Chain,
+    ) -> Result<&Registered, RegisterError> {
+        let out = out_len(chain);
+        let needed = FOUND_LEN + out + in_len(chain);
+        let serves =
+            |registered: &Registered| registered.len() >= needed && Arc::ptr_eq(registered.domain(), domain);
+        if !self.registered.as_ref().is_some_and(serves) {
+            self.registered = None;
+            let buffer = Buffer::new(needed.next_power_of_two().max(FIRST_LEN));
+            self.registered = Some(MemoryRegion::new(domain, buffer, Access::LOCAL_WRITE)?);
+        }
+        let registered = self.registered.as_ref().expect("made just now, or there");
+        registered.write(Self::OUT_AT, &self.outgoing[..out]).expect("it has room for all of the chain");
+        Ok(registered)
+    }
+
+    /// Copies out what a completed `chain` brought and found.
+    pub(super) fn collect(&mut self, chain: &mut Chain) {
+        let in_at = Self::in_at(chain);
+        let registered = self.registered.as_ref().expect("a chain was posted with it");
+        for (number, step) in chain.iter_mut().enumerate() {
+            match *step {
+                Step::Read { len, to, .. } => {
+                    let (to, len) = (to as usize, len as usize);
+                    let into = &mut self.incoming[to..to + len];
+                    registered.read(in_at + to, into).expect("it has room for all of the chain");
+                }
+                Step::CompareSwap { ref mut found, .. } => {
+                    *found = registered.load(Self::found_at(number)).expect("it has room for these words");
+                }
+                Step::Write { .. } => {}
+            }
+        }
+    }
+
+    /// Whether the buffers hold what `chain` says it needs.
+    pub(super) fn holds(&self, chain: &Chain) -> bool {
+        out_len(chain) <= self.outgoing.len() && in_len(chain) <= self.incoming.len()
+    }
+}
+
+fn out_len(chain: &Chain) -> usize {
+    let lens = chain.iter().map(|step| if let Step::Write { len, .. } = step { *len as usize } else { 0 });
+    lens.max().unwrap_or(0)
+}
+
+fn in_len(chain: &Chain) -> usize {
+    let ends = chain.iter().map(|step| match step {
+        Step::Read { len, to, .. } => *to as usize + *len as usize,
+        _ => 0,
+    });
+    ends.max().unwrap_or(0)
+}
+
+impl Lane for VerbsLane {
+    #[inline]
+    fn reserve_incoming(&mut self, len: usize) {
+        let len = len.next_multiple_of(8);
+        if self.incoming.len() < len {
+            self.incoming.resize(len, 0);
+        }
+    }
+
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        &self.incoming
+    }
+
+    #[inline]
+    fn outgoing(&mut self, len: usize) -> &mut [u8] {
+        let len = len.next_multiple_of(8);
+        if self.outgoing.len() < len {
+            self.outgoing.resize(len, 0);
+        }
+        &mut self.outgoing
+    }
+
+    #[inline]
+    fn in_flight(&self) -> bool {
+        self.flight.is_some()
+    }
+}

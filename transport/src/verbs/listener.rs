@@ -1,0 +1,335 @@
+//! The server's side: its memory as a device reaches it, and who may connect.
+//!
+//! A queue pair belongs to a session, by the ticket that it presents when it connects. When the session ends its
+//! queue pairs are destroyed, which is the fence of rule T5: a destroyed queue pair drops what still arrives for it.
+
+use super::dial::{ACK_TIMEOUT, dial};
+use super::error::SetupError;
+use super::queue::Queue;
+use super::remote::RemoteShard;
+use crate::capabilities::AtomicScope;
+use crate::region::Region;
+use farside_protocol::Geometry;
+use farside_protocol::wire::{QueuePairs, RemoteAtomics, RemoteMemory, Rights};
+use farside_verbs_sys::{
+    Access, AtomicCapability, CmId, CmIdKey, CompletionQueue, ConnectionParameters, Context, Depths, Event,
+    EventChannel, EventKind, MemoryRegion, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
+};
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u16 = 256;
+
+/// Most queue pairs of one session: one for each thread of a client.
+const PAIRS_MAX: usize = 256;
+
+/// How long the server waits for a connection to itself.
+const SELF_LIMIT: Duration = Duration::from_secs(5);
+
+/// An RDMA device that is to serve a table.
+#[derive(Debug)]
+pub struct Device {
+    verbs: &'static Verbs,
+    channel: Arc<EventChannel>,
+    id: CmId,
+    context: Arc<Context>,
+    atomics: AtomicCapability,
+}
+
+impl Device {
+    /// The device that has `address`, of which the port may be 0: any.
+    pub fn at(address: SocketAddr) -> Result<Self, SetupError> {
+        let verbs = Verbs::load()?;
+        let channel = EventChannel::new(verbs)?;
+        let id = CmId::new(&channel)?;
+        let no_device = |source| SetupError::NoDevice { address, source };
+        id.set_reuse_address(true)?;
+        id.bind(address).map_err(no_device)?;
+        let context = id.context().map_err(no_device)?;
+        let atomics = context.attributes()?.atomics;
+        Ok(Self { verbs, channel, id, context, atomics })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.context.name()
+    }
+
+    /// To what its atomics are atomic.
+    pub fn atomics(&self) -> AtomicScope {
+        match self.atomics {
+            AtomicCapability::None => AtomicScope::None,
+            AtomicCapability::Device => AtomicScope::Device,
+            AtomicCapability::Global => AtomicScope::Global,
+        }
+    }
+
+    /// Registers `shards` and accepts queue pairs to them, on a thread of its own.
+    pub fn listen(
+        self,
+        shards: impl IntoIterator<Item = (Arc<Region>, Geometry)>,
+    ) -> Result<Listener, SetupError> {
+        let (writers, readers) =
+            (ProtectionDomain::new(&self.context)?, ProtectionDomain::new(&self.context)?);
+        let register =
+            |(region, geometry)| Registration::new(&writers, &readers, &region, geometry, self.atomics);
+        let shards = shards.into_iter().map(register).collect::<Result<Box<[_]>, _>>()?;
+        self.id.listen(BACKLOG)?;
+        let address = self.id.local_address().ok_or_else(|| SetupError::Address(String::new()))?;
+        let stop = Arc::new(
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?,
+        );
+        let shared = Arc::new(Shared {
+            address,
+            atomics: self.atomics,
+            verbs: self.verbs,
+            writers,
+            readers,
+            shards,
+            guests: Mutex::default(),
+        });
+        let thread = thread::Builder::new().name("farside-rdma".into()).spawn({
+            let (shared, stop) = (shared.clone(), stop.clone());
+            let (channel, id) = (self.channel, self.id);
+            move || accept(&shared, &channel, &id, &stop)
+        })?;
+        Ok(Listener(Arc::new(Serving { shared, stop, thread: Some(thread) })))
+    }
+}
+
+/// One shard's registrations.
+struct Registration {
+    remote: RemoteShard,
+    memory: RemoteMemory,
+    for_readers: RemoteMemory,
+    _index: MemoryRegion<Arc<Region>>,
+    _heap: MemoryRegion<Arc<Region>>,
+    _all: MemoryRegion<Arc<Region>>,
+}
+
+impl Registration {
+    fn new(
+        writers: &Arc<ProtectionDomain>,
+        readers: &Arc<ProtectionDomain>,
+        region: &Arc<Region>,
+        geometry: Geometry,
+        atomics: AtomicCapability,
+    ) -> Result<Self, SetupError> {
+        // Registered for atomics only where the device has them.
+        let (index_access, heap_access) = if atomics == AtomicCapability::None {
+            (Access::REMOTE_READ, Access::REMOTE_READ)
+        } else {
+            let swap = Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+            (swap, swap | Access::REMOTE_WRITE)
+        };
+        let (heap_at, end) = (geometry.heap_at() as usize, region.len() as usize);
+        let index = MemoryRegion::of_range(writers, region.clone(), 0..heap_at, index_access)?;
+        let heap = MemoryRegion::of_range(writers, region.clone(), heap_at..end, heap_access)?;
+        let all = MemoryRegion::new(readers, region.clone(), Access::REMOTE_READ)?;
+        let address = index.remote().address;
+        let memory = RemoteMemory { address, index_key: index.remote().key, heap_key: heap.remote().key };
+        let key = all.remote().key;
+        Ok(Self {
+            remote: RemoteShard::new(memory, &geometry),
+            memory,
+            for_readers: RemoteMemory { address, index_key: key, heap_key: key },
+            _index: index,
+            _heap: heap,
+            _all: all,
+        })
+    }
+}
+
+/// A session that may connect queue pairs.
+struct Guest {
+    rights: Rights,
+    connected: Vec<Connected>,
+}
+
+/// Fields in the order in which they go.
+struct Connected {
+    _pair: QueuePair,
+    id: CmId,
+}
+
+struct Shared {
+    address: SocketAddr,
+    atomics: AtomicCapability,
+    verbs: &'static Verbs,
+    writers: Arc<ProtectionDomain>,
+    readers: Arc<ProtectionDomain>,
+    shards: Box<[Registration]>,
+    guests: Mutex<HashMap<u128, Guest>>,
+}
+
+/// Accepts queue pairs until its last clone is dropped.
+#[derive(Clone)]
+pub struct Listener(Arc<Serving>);
+
+struct Serving {
+    shared: Arc<Shared>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Where queue pairs connect.
+    pub fn address(&self) -> SocketAddr {
+        self.0.shared.address
+    }
+
+    /// Lets queue pairs of a session in that present `ticket`, with its `rights`. Returns what its client must know.
+    pub fn invite(&self, ticket: u128, rights: Rights) -> QueuePairs {
+        let shared = &self.0.shared;
+        shared.guests.lock().insert(ticket, Guest { rights, connected: Vec::new() });
+        let memory = shared.shards.iter().map(|shard| match rights {
+            Rights::Read => shard.for_readers,
+            Rights::ReadWrite => shard.memory,
+        });
+        QueuePairs { ticket, atomics: remote_atomics(shared.atomics), memory: memory.collect() }
+    }
+
+    /// Destroys the queue pairs of a session and lets no other of it in: when this returns, nothing that it posted can
+    /// execute any more.
+    pub fn fence(&self, ticket: u128) {
+        let guest = self.0.shared.guests.lock().remove(&ticket);
+        for Connected { id, .. } in guest.iter().flat_map(|guest| &guest.connected) {
+            // Tells the client; whether it hears does not matter.
+            let _ = id.disconnect();
+        }
+    }
+
+    /// How many queue pairs are connected.
+    pub fn connected(&self) -> usize {
+        self.0.shared.guests.lock().values().map(|guest| guest.connected.len()).sum()
+    }
+
+    /// Connects this process to its own memory. The ticket is to be [fenced](Self::fence) when the queue is dropped.
+    pub(super) fn connect_to_itself(&self) -> Result<(u128, Queue), SetupError> {
+        let shared = &self.0.shared;
+        let ticket = fresh_ticket();
+        self.invite(ticket, Rights::ReadWrite);
+        dial(shared.verbs, shared.address, ticket, SELF_LIMIT)
+            .map(|queue| (ticket, queue))
+            .inspect_err(|_| self.fence(ticket))
+    }
+
+    pub(super) fn remote_shard(&self, shard: usize) -> Option<&RemoteShard> {
+        self.0.shared.shards.get(shard).map(|shard| &shard.remote)
+    }
+}
+
+const fn remote_atomics(atomics: AtomicCapability) -> RemoteAtomics {
+    match atomics {
+        AtomicCapability::None => RemoteAtomics::None,
+        AtomicCapability::Device => RemoteAtomics::Device,
+        AtomicCapability::Global => RemoteAtomics::Global,
+    }
+}
+
+fn accept(shared: &Shared, channel: &Arc<EventChannel>, listener: &CmId, stop: &OwnedFd) {
+    loop {
+        let mut ready = [PollFd::new(channel, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        if poll(&mut ready, None).is_err() {
+            continue;
+        }
+        if ready[1].revents().contains(PollFlags::IN) {
+            return;
+        }
+        match channel.next() {
+            Ok(Some(event)) => shared.handle(event, listener.key()),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!("no queue pairs can connect any more: {error}");
+                return;
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn handle(&self, mut event: Event, listener: CmIdKey) {
+        match event.kind {
+            EventKind::ConnectRequest => {
+                if let Some(id) = event.take_request()
+                    && let Err(error) = self.admit(id, &event)
+                {
+                    tracing::warn!("a queue pair was not let in: {error}");
+                }
+            }
+            EventKind::Established => {}
+            EventKind::DeviceRemoval if event.id == listener => {
+                tracing::error!("the RDMA device is going away: restart the server without it");
+            }
+            // Whatever else happens to a connection is its end, or comes after it.
+            _ => self.forget(event.id),
+        }
+    }
+
+    /// Connects a queue pair that presents a ticket, under the lock: a fence comes before all of it or after.
+    fn admit(&self, id: CmId, event: &Event) -> Result<(), SetupError> {
+        let ticket = event.private_data().and_then(|data| data.try_into().ok()).map(u128::from_le_bytes);
+        let mut guests = self.guests.lock();
+        let guest = ticket.and_then(|ticket| guests.get_mut(&ticket));
+        let Some(guest) = guest.filter(|guest| guest.connected.len() < PAIRS_MAX) else {
+            return Ok(id.reject(&[])?);
+        };
+        let domain = match guest.rights {
+            Rights::Read => &self.readers,
+            Rights::ReadWrite => &self.writers,
+        };
+        // This side posts nothing.
+        let completions = CompletionQueue::new(domain.context(), 2)?;
+        let limits = QueuePairLimits { send_requests: 1, receive_requests: 1, inline_len: 0 };
+        let _ = id.set_ack_timeout(ACK_TIMEOUT);
+        let pair = id.create_queue_pair(domain, &completions, &completions, limits)?;
+        let depths = Depths::of_device(&domain.context().attributes()?).min(event.depths);
+        id.accept(ConnectionParameters::new(depths), &[])?;
+        guest.connected.push(Connected { _pair: pair, id });
+        Ok(())
+    }
+
+    fn forget(&self, id: CmIdKey) {
+        for guest in self.guests.lock().values_mut() {
+            guest.connected.retain(|connected| connected.id.key() != id);
+        }
+    }
+}
+
+/// A number that nobody guesses.
+fn fresh_ticket() -> u128 {
+    let mut bytes = [0; 16];
+    // Fails only before the system has gathered entropy, which it waits for.
+    while rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) != Ok(bytes.len()) {}
+    u128::from_le_bytes(bytes)
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // A counter that is never read cannot be full.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+        for (_, guest) in self.shared.guests.lock().drain() {
+            for Connected { id, .. } in &guest.connected {
+                let _ = id.disconnect();
+            }
+        }
+    }
+}

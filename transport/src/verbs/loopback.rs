@@ -1,0 +1,124 @@
+//! The server's own way to a table whose words its RDMA device alone may change.
+//!
+//! The device's compare-and-swaps are atomic to each other and not to the processor's. So the server reads and writes
+//! its memory as ever, and has the device make its compare-and-swaps, over a queue pair from itself to itself. In a
+//! chain each step is done before the next begins: a CAS has changed the memory when its completion is there, and
+//! what the processor wrote before it was posted the device sees.
+
+use super::lane::VerbsLane;
+use super::listener::Listener;
+use super::queue::Queue;
+use crate::capabilities::{AtomicScope, Capabilities};
+use crate::fabric::{Fabric, Posted};
+use crate::shm::{Shm, ShmLane};
+use farside_hashtable::{Chain, Lost, Step};
+use std::cell::RefCell;
+
+/// The longest that a compare-and-swap of this host's own device may take.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// Belongs to one thread.
+#[derive(Debug)]
+pub struct Loopback {
+    shm: Shm,
+    listener: Listener,
+    link: RefCell<Option<Link>>,
+}
+
+#[derive(Debug)]
+struct Link {
+    queue: Queue,
+    lane: VerbsLane,
+    /// Names this end to the listener, to be fenced by.
+    ticket: u128,
+}
+
+impl Loopback {
+    /// Over the server's own memory, which `listener` has registered. Connects when it is first needed.
+    pub fn new(shm: Shm, listener: Listener) -> Self {
+        Self { shm, listener, link: RefCell::new(None) }
+    }
+
+    fn step(&self, lane: &mut ShmLane, shard: usize, step: &mut Step) -> Result<(), Lost> {
+        let mut chain = Chain::from_iter([*step]);
+        if let Step::CompareSwap { .. } = step {
+            let outcome = self.compare_swap(shard, &mut chain);
+            *step = chain[0];
+            return outcome;
+        }
+        match self.shm.post(lane, shard, &mut chain) {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending => unreachable!("a chain on shared memory is never pending"),
+        }
+    }
+
+    fn compare_swap(&self, shard: usize, chain: &mut Chain) -> Result<(), Lost> {
+        let mut link = self.link.borrow_mut();
+        if link.is_none() {
+            let (ticket, queue) = self.listener.connect_to_itself().map_err(|error| {
+                tracing::error!("the server cannot reach its own memory over its RDMA device: {error}");
+                Lost
+            })?;
+            *link = Some(Link { queue, lane: VerbsLane::default(), ticket });
+        }
+        let Link { queue, lane, .. } = link.as_mut().expect("made above if it was missing");
+        queue.post(lane, self.listener.remote_shard(shard).ok_or(Lost)?, chain)?;
+        let until_ns = self.shm.now() + PATIENCE_NS;
+        loop {
+            if let Some(outcome) = queue.poll(lane, chain) {
+                return outcome;
+            }
+            if self.shm.now() > until_ns {
+                queue.abandon(lane);
+                return Err(Lost);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Fabric for Loopback {
+    type Lane = ShmLane;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { atomics: AtomicScope::Device, ..self.shm.capabilities() }
+    }
+
+    fn open_lane(&self) -> ShmLane {
+        self.shm.open_lane()
+    }
+
+    fn post(&self, lane: &mut ShmLane, shard: usize, chain: &mut Chain) -> Posted {
+        let mut steps = chain.iter_mut();
+        Posted::Done(steps.try_for_each(|step| self.step(lane, shard, step)))
+    }
+
+    fn poll(&self, lane: &mut ShmLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
+        self.shm.poll(lane, chain)
+    }
+
+    fn abandon(&self, lane: &mut ShmLane) {
+        self.shm.abandon(lane);
+    }
+
+    /// Both ends are this process's, so it can always be had: the queue pair is ended, and another made when needed.
+    fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
+        if let Some(Link { queue, ticket, .. }) = self.link.borrow_mut().take() {
+            drop(queue);
+            self.listener.fence(ticket);
+        }
+        Some(Ok(()))
+    }
+
+    fn now(&self) -> u64 {
+        self.shm.now()
+    }
+
+    fn fine_ns(&self) -> u64 {
+        self.shm.fine_ns()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.shm.wall_ms()
+    }
+}

@@ -1,0 +1,220 @@
+//! One connected queue pair: posts chains, and knows of each whether it has completed.
+
+use super::lane::{Registered, VerbsLane};
+use super::remote::RemoteShard;
+use crate::clock::coarse_ns;
+use farside_hashtable::{Chain, Lost, Step};
+use farside_verbs_sys::{CmId, Completion, LocalSlice, Operation, PostError, QueuePair, SendFlags, SendList};
+use std::cell::{Cell, RefCell};
+
+/// Work requests of the longest chain: its steps, of which those longer than the longest message are cut.
+const CHAIN_REQUESTS: usize = 16;
+
+/// Work requests of a queue pair that are posted and not completed, of all its lanes.
+pub(super) const SEND_REQUESTS: u32 = 256;
+
+/// Completions that are taken from the device at a time.
+const POLL_BATCH: usize = 16;
+
+/// A chain that has not completed for longer is not waited for by the next ones: the connection counts as broken.
+const STUCK_NS: u64 = 2_000_000_000;
+
+/// A chain that was posted and not yet asked for.
+struct Posted {
+    token: u32,
+    since_ns: u64,
+    outcome: Option<Result<(), Lost>>,
+    /// The memory of a chain that was given up, to be kept until the device is done with it.
+    kept: Option<Registered>,
+}
+
+/// A connection. Belongs to one thread.
+pub(super) struct Queue {
+    // Before the memory of chains that were given up: after its end the device touches none of it.
+    pair: QueuePair,
+    posted: RefCell<Vec<Posted>>,
+    next_token: Cell<u32>,
+    failed: Cell<bool>,
+    // Last: it takes leave of the peer.
+    id: CmId,
+}
+
+/// Why a chain was not posted.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("a step leaves the shard or its buffer")]
+    Bounds,
+    #[error(transparent)]
+    Post(#[from] PostError),
+}
+
+impl Queue {
+    pub(super) fn new(pair: QueuePair, id: CmId) -> Self {
+        Self { pair, posted: RefCell::default(), next_token: Cell::new(0), failed: Cell::new(false), id }
+    }
+
+    /// Whether it works, as far as is known.
+    #[inline]
+    pub(super) fn is_intact(&self) -> bool {
+        !self.failed.get() && !self.is_stuck()
+    }
+
+    /// The device and its port.
+    pub(super) fn device(&self) -> String {
+        format!("{} port {}", self.pair.domain().context().name(), self.id.port())
+    }
+
+    fn is_stuck(&self) -> bool {
+        let posted = self.posted.borrow();
+        posted.first().is_some_and(|oldest| coarse_ns().saturating_sub(oldest.since_ns) > STUCK_NS)
+    }
+
+    /// Posts `chain` to `shard` with one doorbell and one completion.
+    pub(super) fn post(&self, lane: &mut VerbsLane, shard: &RemoteShard, chain: &Chain) -> Result<(), Lost> {
+        if self.failed.get() || !lane.holds(chain) {
+            return Err(Lost);
+        }
+        let registered = lane.prepare(self.pair.domain(), chain).map_err(|error| {
+            tracing::error!("{error}");
+            Lost
+        })?;
+        let token = self.next_token.replace(self.next_token.get().wrapping_add(1));
+        if let Err(refusal) = self.post_list(token, registered, shard, chain) {
+            // A list that a provider refused may have begun.
+            self.failed.set(true);
+            tracing::error!("a chain was not posted: {refusal}");
+            return Err(Lost);
+        }
+        let posted = Posted { token, since_ns: coarse_ns(), outcome: None, kept: None };
+        self.posted.borrow_mut().push(posted);
+        lane.flight = Some(token);
+        Ok(())
+    }
+
+    fn post_list(
+        &self,
+        token: u32,
+        registered: &Registered,
+        shard: &RemoteShard,
+        chain: &Chain,
+    ) -> Result<(), Refusal> {
+        let mut list = SendList::<CHAIN_REQUESTS>::new();
+        let in_at = VerbsLane::in_at(chain);
+        let longest = self.pair.message_len_max() as usize & !7;
+        let local = |at, len| registered.slice(at, len).map_err(|_| Refusal::Bounds);
+        for (number, step) in chain.iter().enumerate() {
+            let is_last_step = number + 1 == chain.len();
+            let (at, len) = match *step {
+                Step::Read { at, len, .. } | Step::Write { at, len } => (at, len as usize),
+                Step::CompareSwap { at, .. } => (at, 8),
+            };
+            let reach =
+                |from: usize, len: usize| shard.reach(at + from as u64, len as u64).ok_or(Refusal::Bounds);
+            for from in (0..len).step_by(longest) {
+                let part = longest.min(len - from);
+                let remote = reach(from, part)?;
+                let operation = match *step {
+                    Step::Read { to, .. } => {
+                        Operation::Read { into: local(in_at + to as usize + from, part)?, from: remote }
+                    }
+                    Step::Write { .. } => {
+                        Operation::Write { from: local(VerbsLane::OUT_AT + from, part)?, to: remote }
+                    }
+                    Step::CompareSwap { expect, new, .. } => {
+                        let found: LocalSlice<'_> = local(VerbsLane::found_at(number), 8)?;
+                        Operation::CompareSwap { found, at: remote, expect, new }
+                    }
+                };
+                let is_last = is_last_step && from + part == len;
+                let flags = if is_last { SendFlags::SIGNALLED } else { SendFlags::SILENT };
+                list.push(token, operation, flags)?;
+            }
+        }
+        Ok(self.pair.post_send(&mut list)?)
+    }
+
+    /// Whether the chain in flight on `lane` has completed.
+    pub(super) fn poll(&self, lane: &mut VerbsLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
+        self.take_completions();
+        let token = lane.flight.expect("asked for a chain that was posted");
+        let mut posted = self.posted.borrow_mut();
+        let number = posted.iter().position(|posted| posted.token == token)?;
+        let outcome = posted[number].outcome?;
+        posted.remove(number);
+        lane.flight = None;
+        if outcome.is_ok() {
+            lane.collect(chain);
+        }
+        Some(outcome)
+    }
+
+    /// Keeps the memory of the chain in flight on `lane` until it has completed.
+    pub(super) fn abandon(&self, lane: &mut VerbsLane) {
+        let Some(token) = lane.flight.take() else { return };
+        let mut posted = self.posted.borrow_mut();
+        if let Some(number) = posted.iter().position(|posted| posted.token == token) {
+            match posted[number].outcome {
+                Some(_) => drop(posted.remove(number)),
+                None => posted[number].kept = lane.registered.take(),
+            }
+        }
+    }
+
+    /// The fence: what was posted before executes no more once all of it has completed.
+    pub(super) fn poll_fence(&self) -> Option<Result<(), Lost>> {
+        self.take_completions();
+        if self.failed.get() {
+            // Packets may still be on their way, until the server has ended its side.
+            return Some(Err(Lost));
+        }
+        self.posted.borrow().is_empty().then_some(Ok(()))
+    }
+
+    fn take_completions(&self) {
+        let mut completions = [Completion::EMPTY; POLL_BATCH];
+        let count = match self.pair.send_queue().poll(&mut completions) {
+            Ok(count) => count,
+            Err(error) => {
+                tracing::error!("{error}");
+                self.fail();
+                return;
+            }
+        };
+        for completion in &completions[..count] {
+            self.pair.retire(completion);
+            if let Err(status) = completion.result() {
+                tracing::debug!("a chain was lost: {status}");
+                self.fail();
+            } else {
+                self.completed(completion.token());
+            }
+        }
+    }
+
+    fn completed(&self, token: u32) {
+        let mut posted = self.posted.borrow_mut();
+        let Some(number) = posted.iter().position(|posted| posted.token == token) else { return };
+        if posted[number].kept.is_some() {
+            posted.remove(number);
+        } else {
+            posted[number].outcome = Some(Ok(()));
+        }
+    }
+
+    /// After one error nothing more is carried out, and what was may not be known.
+    fn fail(&self) {
+        self.failed.set(true);
+        for posted in self.posted.borrow_mut().iter_mut() {
+            posted.outcome.get_or_insert(Err(Lost));
+        }
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("pair", &self.pair)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}

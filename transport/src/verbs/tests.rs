@@ -1,0 +1,229 @@
+//! Over a real device: `tests/rdma-vm/run -- ...` with `FARSIDE_TEST_RDMA` set to the addresses of those to use.
+
+use super::dial::dial;
+use super::*;
+use crate::capabilities::AtomicScope;
+use crate::clock::coarse_ns;
+use crate::fabric::{Fabric, Lane as _};
+use crate::region::{HugePages, Region};
+use crate::shm::Shm;
+use crate::{Counts, Denied, LaneIo, drive};
+use farside_hashtable::{Chain, Io, Lost, Step};
+use farside_protocol::Geometry;
+use farside_protocol::wire::Rights;
+use lane::VerbsLane;
+use queue::Queue;
+use remote::RemoteShard;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The addresses of the devices to test on.
+fn devices() -> Vec<IpAddr> {
+    match std::env::var("FARSIDE_TEST_RDMA") {
+        Ok(list) => list.split(',').map(|address| address.parse().expect("an address")).collect(),
+        Err(_) => {
+            eprintln!("SKIPPED: no RDMA device; FARSIDE_TEST_RDMA names the addresses of those to test on");
+            Vec::new()
+        }
+    }
+}
+
+struct Bed {
+    region: Arc<Region>,
+    geometry: Geometry,
+    listener: Listener,
+    atomics: bool,
+}
+
+fn bed(address: IpAddr, len: u64) -> Bed {
+    let geometry = Geometry::new(len, 16).unwrap();
+    let region = Arc::new(Region::create("farside-test", geometry.region_len(), HugePages::Never).unwrap());
+    let device = Device::at((address, 0).into()).unwrap();
+    let atomics = device.atomics() != AtomicScope::None;
+    let listener = device.listen([(region.clone(), geometry)]).unwrap();
+    Bed { region, geometry, listener, atomics }
+}
+
+impl Bed {
+    fn guest(&self, ticket: u128, rights: Rights) -> (Queue, RemoteShard) {
+        let offer = self.listener.invite(ticket, rights);
+        let shard = RemoteShard::new(offer.memory[0], &self.geometry);
+        (self.dial(ticket).unwrap(), shard)
+    }
+
+    fn dial(&self, ticket: u128) -> Result<Queue, SetupError> {
+        dial(farside_verbs_sys::Verbs::load().unwrap(), self.listener.address(), ticket, LIMIT)
+    }
+}
+
+fn run(queue: &Queue, shard: &RemoteShard, lane: &mut VerbsLane, chain: &mut Chain) -> Result<(), Lost> {
+    queue.post(lane, shard, chain)?;
+    let until_ns = coarse_ns() + LIMIT.as_nanos() as u64;
+    loop {
+        if let Some(outcome) = queue.poll(lane, chain) {
+            return outcome;
+        }
+        assert!(coarse_ns() < until_ns, "no completion");
+    }
+}
+
+fn read(at: u64, len: usize) -> Chain {
+    Chain::from_iter([Step::read(at, len, 0)])
+}
+
+#[test]
+fn chains_run_in_order_and_bring_what_is_there() {
+    for address in devices() {
+        let bed = bed(address, 64 << 20);
+        let (queue, shard) = bed.guest(7, Rights::ReadWrite);
+        let mut lane = VerbsLane::default();
+        let heap = bed.geometry.heap_at();
+        if bed.atomics {
+            lane.outgoing(16)[..16].copy_from_slice(&[9; 16]);
+            lane.reserve_incoming(32);
+            let swap = Step::compare_swap(heap + 16, 0, 3);
+            let again = Step::compare_swap(heap + 16, 0, 4);
+            let mut chain = Chain::from_iter([Step::write(heap, 16), swap, again, Step::read(heap, 24, 8)]);
+            assert_eq!(run(&queue, &shard, &mut lane, &mut chain), Ok(()));
+            assert_eq!((chain[1].outcome(), chain[2].outcome()), (Ok(()), Err(3)));
+            assert_eq!(lane.incoming()[8..24], [9; 16]);
+            assert_eq!(lane.incoming()[24..32], 3u64.to_le_bytes());
+            assert_eq!(bed.region.load(heap + 16), Ok(3));
+        }
+        // Longer than the longest message of some devices.
+        let long = 17 << 20;
+        let bytes: Vec<u8> = (0..long).map(|i| (i * 7 + i / 251) as u8).collect();
+        bed.region.write(heap, &bytes).unwrap();
+        lane.reserve_incoming(long);
+        assert_eq!(run(&queue, &shard, &mut lane, &mut read(heap, long)), Ok(()));
+        assert!(lane.incoming()[..long] == bytes[..]);
+    }
+}
+
+#[test]
+fn nothing_leaves_the_shard_and_readers_change_nothing() {
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        let (queue, shard) = bed.guest(1, Rights::ReadWrite);
+        let mut lane = VerbsLane::default();
+        lane.reserve_incoming(64);
+        let end = bed.geometry.region_len();
+        assert_eq!(run(&queue, &shard, &mut lane, &mut read(end - 8, 16)), Err(Lost));
+        assert!(!queue.is_intact());
+
+        if bed.atomics {
+            for step in [Step::write(bed.geometry.heap_at(), 8), Step::compare_swap(4096, 0, 1)] {
+                let (queue, shard) = bed.guest(2, Rights::Read);
+                lane.outgoing(8).fill(1);
+                assert_eq!(run(&queue, &shard, &mut lane, &mut read(0, 64)), Ok(()));
+                assert_eq!(run(&queue, &shard, &mut lane, &mut Chain::from_iter([step])), Err(Lost));
+                bed.listener.fence(2);
+            }
+            // A WRITE to the index, whose key is not for that.
+            let (queue, shard) = bed.guest(3, Rights::ReadWrite);
+            let mut chain = Chain::from_iter([Step::write(4096, 8)]);
+            assert_eq!(run(&queue, &shard, &mut lane, &mut chain), Err(Lost));
+            assert_eq!(bed.region.load(4096), Ok(0));
+            assert_eq!(bed.region.load(bed.geometry.heap_at()), Ok(0));
+        }
+    }
+}
+
+#[test]
+fn after_the_fence_nothing_executes_and_nobody_comes_in() {
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        let uninvited = bed.dial(5).unwrap_err();
+        assert!(matches!(uninvited, SetupError::Rejected { .. }), "{uninvited:?}");
+        let (queue, shard) = bed.guest(5, Rights::ReadWrite);
+        let mut lane = VerbsLane::default();
+        lane.reserve_incoming(64);
+        assert_eq!(run(&queue, &shard, &mut lane, &mut read(0, 64)), Ok(()));
+        bed.listener.fence(5);
+        assert_eq!(bed.listener.connected(), 0);
+        let mut chain =
+            if bed.atomics { Chain::from_iter([Step::compare_swap(4096, 0, 1)]) } else { read(0, 64) };
+        // A device without timeouts of its own may never say.
+        if queue.post(&mut lane, &shard, &chain) == Ok(()) {
+            let until_ns = coarse_ns() + 3_000_000_000;
+            while coarse_ns() < until_ns {
+                if let Some(outcome) = queue.poll(&mut lane, &mut chain) {
+                    assert_eq!(outcome, Err(Lost));
+                    break;
+                }
+            }
+        }
+        assert!(!queue.is_intact());
+        assert_eq!(bed.region.load(4096), Ok(0));
+        let void = bed.dial(5).unwrap_err();
+        assert!(matches!(void, SetupError::Rejected { .. }), "{void:?}");
+    }
+}
+
+#[test]
+fn the_servers_own_swaps_and_its_clients_are_atomic_to_each_other() {
+    const ROUNDS: u64 = 2000;
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        if !bed.atomics {
+            continue;
+        }
+        let word = bed.geometry.heap_at();
+        let add = |swap: &mut dyn FnMut(u64, u64) -> u64| {
+            let (mut done, mut seen) = (0, 0);
+            while done < ROUNDS {
+                match swap(seen, seen + 1) {
+                    found if found == seen => (done, seen) = (done + 1, seen + 1),
+                    found => seen = found,
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let shm = Shm::new([bed.region.clone()], Denied::default());
+                    let loopback = Loopback::new(shm, bed.listener.clone());
+                    let (mut lane, mut counts) = (loopback.open_lane(), Counts::default());
+                    add(&mut |expect, new| {
+                        let mut io = LaneIo::new(&loopback, &mut lane, &mut counts, 0, u64::MAX);
+                        let mut chain = Chain::from_iter([Step::compare_swap(word, expect, new)]);
+                        assert_eq!(drive(io.run(&mut chain)), Ok(()));
+                        chain[0].outcome().map_or_else(|found| found, |()| expect)
+                    });
+                    assert_eq!(loopback.poll_fence(0), Some(Ok(())));
+                });
+            }
+            scope.spawn(|| {
+                let (queue, shard) = bed.guest(9, Rights::ReadWrite);
+                let mut lane = VerbsLane::default();
+                add(&mut |expect, new| {
+                    let mut chain = Chain::from_iter([Step::compare_swap(word, expect, new)]);
+                    assert_eq!(run(&queue, &shard, &mut lane, &mut chain), Ok(()));
+                    chain[0].outcome().map_or_else(|found| found, |()| expect)
+                });
+            });
+        });
+        assert_eq!(bed.region.load(word), Ok(3 * ROUNDS));
+    }
+}
+
+#[test]
+fn an_abandoned_chain_keeps_its_memory_and_the_fence_waits_for_it() {
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        let (queue, shard) = bed.guest(4, Rights::ReadWrite);
+        let mut lane = VerbsLane::default();
+        lane.reserve_incoming(64);
+        for _ in 0..100 {
+            queue.post(&mut lane, &shard, &read(0, 64)).unwrap();
+            queue.abandon(&mut lane);
+            assert!(!lane.in_flight());
+        }
+        assert_eq!(run(&queue, &shard, &mut lane, &mut read(0, 64)), Ok(()));
+        while queue.poll_fence() != Some(Ok(())) {}
+        assert!(queue.is_intact());
+    }
+}
