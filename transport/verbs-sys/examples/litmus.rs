@@ -6,9 +6,9 @@
 //! cargo build -p farside-verbs-sys --example litmus
 //! tests/rdma-vm/run -- target/debug/examples/litmus 10.99.0.1 10.98.0.1
 //! ```
-//! Over a link that loses every hundredth packet:
+//! Over a slow link that loses every hundredth packet:
 //! ```text
-//! tests/rdma-vm/run -- bash -c '. tests/rdma-vm/cross-link; tc qdisc add dev rxen root netem loss 1%
+//! tests/rdma-vm/run -- bash -c '. tests/rdma-vm/cross-link; tc qdisc add dev rxen root netem loss 1% delay 1ms
 //!     target/debug/examples/litmus 10.99.0.1,10.99.0.2'
 //! ```
 
@@ -546,6 +546,44 @@ impl Litmus {
         Ok(format!("{status} after {} ms", took.as_millis()))
     }
 
+    /// Memory that is no longer registered is left alone, whatever was under way; that it may be freed rests on this.
+    fn deregistered(&self) -> Result<String> {
+        const READS: u32 = 32;
+        let (client, _end, keys) = self.server.connection()?;
+        self.server.shard.heap.write(0, &[0xff; HEAP_LEN])?;
+        let memory = Arc::new(Buffer::new(HEAP_LEN));
+        let domain = client.queue_pair.domain();
+        let region = MemoryRegion::new(domain, Arc::clone(&memory), Access::LOCAL_WRITE)?;
+        let view = MemoryRegion::new(domain, memory, Access::LOCAL_READ)?;
+        let mut list = SendList::<{ READS as usize }>::new();
+        for token in 0..READS {
+            let into = region.slice(0, HEAP_LEN)?;
+            list.push(token, Operation::Read { into, from: keys.heap }, SendFlags::SIGNALLED)?;
+        }
+        client.queue_pair.post_send(&mut list)?;
+        drop(region);
+        view.write(0, &[0; HEAP_LEN])?;
+        let (mut carried_out, mut failed) = (0, 0);
+        let mut completions = [Completion::EMPTY; 8];
+        loop {
+            let count = client.queue.poll(&mut completions)?;
+            for completion in &completions[..count] {
+                *if completion.result().is_ok() { &mut carried_out } else { &mut failed } += 1;
+            }
+            if count == 0 {
+                client.queue.request_event()?;
+                // What a device never completes is no fault here.
+                if !client.queue.wait(Duration::from_millis(100))? {
+                    break;
+                }
+            }
+        }
+        let mut now = vec![0; HEAP_LEN];
+        view.read(0, &mut now)?;
+        check(now.iter().all(|&byte| byte == 0), || "it was written to".into())?;
+        Ok(format!("of {READS} READs {carried_out} were carried out, {failed} failed"))
+    }
+
     /// Medians, in units of the first.
     fn costs(&self) -> Result<String> {
         let buffer = &self.client.buffer;
@@ -604,7 +642,7 @@ fn run(client: IpAddr, address: IpAddr) -> Result<usize> {
     let (client, end, keys) = server.connection()?;
     let atomics = attributes.atomics != AtomicCapability::None;
     let mut litmus = Litmus { server, client, end, keys, atomics, broken: 0 };
-    let promises: [(&str, Promise); 15] = [
+    let promises: [(&str, Promise); 16] = [
         ("settings are bounded", Litmus::settings),
         ("WRITE, then READ", Litmus::write_then_read),
         ("inline WRITE", Litmus::write_inline),
@@ -619,6 +657,7 @@ fn run(client: IpAddr, address: IpAddr) -> Result<usize> {
         ("a failed queue pair flushes", Litmus::flush),
         ("the peer learns of the end", Litmus::disconnect),
         ("work for an end that is gone", Litmus::gone),
+        ("deregistered memory", Litmus::deregistered),
         ("costs in READs of 8 B", Litmus::costs),
     ];
     for (name, promise) in promises {
