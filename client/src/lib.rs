@@ -47,6 +47,7 @@
 //! what waits is carried on outside, by the connection's own thread.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod builder;
 mod client;
 mod connection;

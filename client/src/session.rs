@@ -1,5 +1,6 @@
 //! The synchronous client of one thread, for those who count nanoseconds.
 
+use crate::batch;
 use crate::core::Core;
 use crate::error::Result;
 use crate::perform::{Own, perform};
@@ -115,8 +116,8 @@ impl Session {
         Ok(found.then_some(task.meta))
     }
 
-    /// Looks several keys up and hands each answer, with the number of its key, to `each`. An error of one key
-    /// does not keep the others from being looked up.
+    /// Looks several keys up and hands each answer, with the number of its key, to `each`, in any order. An error of
+    /// one key does not keep the others from being looked up. Two-sided ones are under way together.
     ///
     /// ```
     /// # let farside = farside::embedded()?;
@@ -132,11 +133,9 @@ impl Session {
     pub fn get_many<K: AsRef<[u8]>>(
         &mut self,
         keys: &[K],
-        mut each: impl FnMut(usize, Result<Option<Value<&[u8]>>>),
+        each: impl FnMut(usize, Result<Option<Value<&[u8]>>>),
     ) {
-        for (number, key) in keys.iter().enumerate() {
-            each(number, self.get(key));
-        }
+        batch::get_many(&mut self.core, &self.shared, self.deadline, keys, &mut self.answer, each);
     }
 
     /// Stores a value, whatever was there. Answers with its version; `None`: another unconditional change came
@@ -186,12 +185,13 @@ impl Session {
         self.put_with(key, value, PutOptions::new().if_version(version))
     }
 
-    /// Stores several values, whatever was there, and answers item by item as [`Session::put`].
+    /// Stores several values, whatever was there, and answers item by item as [`Session::put`]. Two-sided ones are
+    /// under way together; of two items with one key either may be the last.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         items: &[(K, V)],
     ) -> Vec<Result<Option<Version>>> {
-        items.iter().map(|(key, value)| self.put(key, value)).collect()
+        batch::put_many(&mut self.core, &self.shared, self.deadline, items)
     }
 
     /// Deletes a key. Answers whether this operation deleted it.

@@ -66,6 +66,11 @@ impl<B: AsRef<[u8]>> Value<B> {
         Value { bytes: self.bytes.as_ref().into(), meta: self.meta }
     }
 
+    /// The same with its bytes lent.
+    pub(crate) fn lend(&self) -> Value<&[u8]> {
+        Value { bytes: self.bytes.as_ref(), meta: self.meta }
+    }
+
     /// The bytes alone.
     pub fn into_bytes(self) -> B {
         self.bytes

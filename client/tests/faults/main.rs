@@ -4,7 +4,7 @@
 mod server;
 mod storm;
 
-use farside::{Client, ErrorKind, TransportChoice};
+use farside::{Client, Error, ErrorKind, Session, TransportChoice};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pollster::block_on;
 use server::Process;
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("reads_go_on_while_the_server_is_stopped", reads_go_on_while_the_server_is_stopped),
         trial("what_needs_a_stopped_server_ends_by_its_deadline", what_needs_a_stopped_server_ends),
+        trial("a_batch_waits_for_a_stopped_server_as_one", a_batch_waits_for_a_stopped_server_as_one),
         trial("the_end_of_a_client_is_bounded", the_end_of_a_client_is_bounded),
         trial("a_client_survives_its_server", a_client_survives_its_server),
         trial("a_server_that_is_gone_is_unavailable", a_server_that_is_gone_is_unavailable),
@@ -102,6 +103,32 @@ fn what_needs_a_stopped_server_ends() {
     assert_eq!(block_on(patient.get("k")).unwrap().as_deref(), Some(&b"x"[..]));
 }
 
+/// What a batch asks of the server is under way together: it takes as long as one operation, not as all of them.
+fn a_batch_waits_for_a_stopped_server_as_one() {
+    const ITEMS: u32 = 20;
+    let server = Process::start();
+    let client = connect(server.address(), TransportChoice::Tcp, PATIENT);
+    let mut session = client.session().unwrap();
+    let items: Vec<_> = (0..ITEMS).map(|key| (key.to_le_bytes(), [7; 100])).collect();
+    let keys: Vec<_> = items.iter().map(|(key, _)| key).collect();
+    let deadlines = |session: &mut Session| {
+        let stored = session.put_many(&items);
+        let mut late = stored.iter().filter(|put| matches!(put, Err(error) if is_late(error))).count();
+        session
+            .get_many(&keys, |_, value| late += usize::from(matches!(&value, Err(error) if is_late(error))));
+        late
+    };
+    assert_eq!(deadlines(&mut session), 0);
+    server.stop();
+    session.set_deadline(HASTY);
+    let (late, took) = timed(|| deadlines(&mut session));
+    assert_eq!(late, 2 * items.len(), "each item has its own answer");
+    assert!(took < HASTY * ITEMS / 2, "two batches of {ITEMS} waited {took:?} in all, each item {HASTY:?}");
+    server.go_on();
+    session.set_deadline(PATIENT);
+    assert_eq!(deadlines(&mut session), 0);
+}
+
 fn the_end_of_a_client_is_bounded() {
     let server = Process::start();
     for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
@@ -169,4 +196,8 @@ fn a_server_that_is_gone_is_unavailable() {
             assert!(time < HASTY * 5, "{transport}: {time:?}");
         }
     }
+}
+
+fn is_late(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Deadline | ErrorKind::Indeterminate)
 }
