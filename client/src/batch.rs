@@ -1,5 +1,6 @@
 //! Several operations of a session at once: what can be done here is done one by one, and those that have to wait, as
 //! for the server's answer, wait together. So over TCP a batch costs about one round trip and not one for each item.
+//! Over shared memory it is the memory that is waited for: a batch of GETs first touches all that it is going to read.
 
 use crate::core::Core;
 use crate::error::Result;
@@ -63,6 +64,7 @@ pub(crate) fn get_many<K: AsRef<[u8]>>(
     let mut numbered = keys.iter().enumerate();
     while numbered.len() > 0 {
         let mut waiting = Vec::new();
+        core.touch(numbered.clone().take(TOGETHER_MAX).filter_map(|(_, key)| Key::new(key.as_ref()).ok()));
         for (number, key) in numbered.by_ref().take(TOGETHER_MAX) {
             let key = match Key::new(key.as_ref()) {
                 Ok(key) => key,

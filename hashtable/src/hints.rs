@@ -114,6 +114,18 @@ impl Hints {
         })
     }
 
+    /// Bytes of memory it takes now.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.sets)
+    }
+
+    /// Reads the entry where a key's hint is most likely: when several keys are looked up, their memory is waited for
+    /// once if they were touched before.
+    #[inline]
+    pub fn touch(&self, hash: KeyHash) {
+        core::hint::black_box(self.sets[self.set(hash.tag())].0[0].tag);
+    }
+
     /// Remembers a hint. In a full set it takes the place of the one that was put longest ago.
     #[inline]
     pub fn put(&mut self, hash: KeyHash, hint: Hint) {

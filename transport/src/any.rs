@@ -59,6 +59,14 @@ impl AnyFabric {
             Self::Verbs(verbs) => verbs.is_intact(),
         }
     }
+
+    /// Fetches memory of this process that is read soon, see [`Shm::touch`]; memory of another host cannot be.
+    #[inline]
+    pub fn touch(&self, shard: usize, at: u64, len: usize) {
+        if let Self::Shm(shm) = self {
+            shm.touch(shard, at, len);
+        }
+    }
 }
 
 impl Fabric for AnyFabric {

@@ -15,8 +15,8 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::stats::{Counts, Operation, Stats};
 use crate::task::{Attempt, Outcome, Slice, Task};
-use farside_protocol::Class;
 use farside_protocol::wire::Response;
+use farside_protocol::{Class, Key};
 use std::mem;
 use std::sync::Arc;
 
@@ -180,6 +180,13 @@ impl Core {
         let stats = &mut self.stats[task.operation()];
         stats.count += 1;
         stats.errors += u64::from(!well);
+    }
+
+    /// Has the memory of `keys` fetched, which are looked up next, all at once.
+    pub(crate) fn touch<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) {
+        if let Some(near) = &self.near {
+            near.touch(keys);
+        }
     }
 
     /// Takes in the answer to `task`'s request, asked over `connection` at `asked_ns`; `None` if it is no answer to

@@ -22,6 +22,11 @@ const REPORT_BATCH: usize = 256;
 /// The longest that one forward may take; what is not done then is left to the server's sweep.
 const FORWARD_NS_MAX: u64 = 10_000_000;
 
+/// The hints of about two thousand keys.
+const TOUCHED_HINTS_MIN: usize = 128 << 10;
+/// The processor fetches the rest of a longer record by itself while its beginning is read.
+const TOUCHED_MAX: usize = 256;
+
 /// Fields in the order in which they go: the mapping last of what uses it.
 pub(crate) struct OneSided {
     shards: Box<[Shard]>,
@@ -107,6 +112,22 @@ impl OneSided {
             reads: self.reads,
             updates: *updates,
             wanted: None,
+        }
+    }
+
+    /// Touches the hints of keys that are looked up next, and then the records they lead to, if there are so many keys
+    /// that most of that is not in the processor's caches. Nothing is concluded from it, so an old hint does no harm.
+    pub(crate) fn touch<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) {
+        if self.hints.bytes() < TOUCHED_HINTS_MIN {
+            return;
+        }
+        let hashes = keys.map(|key| KeyHash::of(key.as_bytes(), self.seed));
+        hashes.clone().for_each(|hash| self.hints.touch(hash));
+        for hash in hashes {
+            if let Some(hint) = self.hints.get(hash) {
+                let len = (hint.len as usize).min(TOUCHED_MAX);
+                self.fabric.touch(hash.shard(self.shards.len()), hint.locator.block().offset(), len);
+            }
         }
     }
 

@@ -78,6 +78,7 @@ fn a_session_does_every_operation() {
         session.get_many(&["b", "c", "a", ""], |i, value| {
             values.push((i, value.map(|value| value.map(|value| value.to_vec())).map_err(|e| e.kind())));
         });
+        values.sort_by_key(|(i, _)| *i);
         let expected = [Ok(Some(b"2".to_vec())), Ok(None), Ok(Some(b"1".to_vec())), Err(ErrorKind::Invalid)];
         assert_eq!(values, expected.into_iter().enumerate().collect::<Vec<_>>(), "{way:?}");
 

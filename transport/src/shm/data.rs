@@ -55,6 +55,17 @@ impl Shm {
         &self.regions
     }
 
+    /// Reads a word of each cache line of `len` bytes at `at`, for a READ that comes soon: the memory of several is
+    /// waited for once if they were touched before.
+    #[inline]
+    pub fn touch(&self, shard: usize, at: u64, len: usize) {
+        if let Some(region) = self.regions.get(shard) {
+            for line in (at..at + len as u64).step_by(64) {
+                let _ = std::hint::black_box(region.load(line));
+            }
+        }
+    }
+
     /// Whether the session stands, as far as is known.
     #[inline]
     pub fn is_intact(&self) -> bool {
