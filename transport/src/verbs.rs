@@ -12,19 +12,24 @@
 //! The session itself lives on a TCP connection: it brings the ticket and the keys, leases and reports go over it, and
 //! when it ends the server destroys its queue pairs.
 
+mod choice;
 mod connector;
 mod dial;
 mod error;
 mod fabric;
+mod inventory;
 mod lane;
 mod listener;
 mod loopback;
 mod queue;
 mod remote;
 
+pub use choice::{ChoiceError, DeviceChoice, link_remedy};
 pub use connector::Connector;
 pub use error::SetupError;
 pub use fabric::Verbs;
+pub use farside_verbs_sys as sys;
+pub use inventory::{Best, DeviceFacts, Found, PortFacts, Way, best, inventory};
 pub use lane::VerbsLane;
 pub use listener::{Device, Listener};
 pub use loopback::Loopback;

@@ -1,5 +1,6 @@
 //! Why there is no RDMA, or no queue pair.
 
+use super::choice::ChoiceError;
 use farside_protocol::ErrorKind;
 use farside_verbs_sys::{ConnectionError, EventKind, LoadError, RegisterError, VerbsError};
 use std::net::SocketAddr;
@@ -22,6 +23,9 @@ pub enum SetupError {
         /// What librdmacm said.
         source: VerbsError,
     },
+    /// The device cannot be used as it was named.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
     /// Memory cannot be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -71,9 +75,11 @@ impl SetupError {
     /// The kind a caller can act on.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Load(_) | Self::NoDevice { .. } | Self::Register(_) | Self::Address(_) => {
-                ErrorKind::Refused
-            }
+            Self::Load(_)
+            | Self::NoDevice { .. }
+            | Self::Choice(_)
+            | Self::Register(_)
+            | Self::Address(_) => ErrorKind::Refused,
             _ => ErrorKind::Unavailable,
         }
     }

@@ -3,6 +3,7 @@
 //! A queue pair belongs to a session, by the ticket that it presents when it connects. When the session ends its
 //! queue pairs are destroyed, which is the fence of rule T5: a destroyed queue pair drops what still arrives for it.
 
+use super::choice::ChoiceError;
 use super::dial::{ACK_TIMEOUT, dial};
 use super::error::SetupError;
 use super::queue::Queue;
@@ -13,7 +14,7 @@ use farside_protocol::Geometry;
 use farside_protocol::wire::{QueuePairs, RemoteAtomics, RemoteMemory, Rights};
 use farside_verbs_sys::{
     Access, AtomicCapability, CmId, CmIdKey, CompletionQueue, ConnectionParameters, Context, Depths, Event,
-    EventChannel, EventKind, MemoryRegion, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
+    EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
 };
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -54,6 +55,11 @@ impl Device {
         id.set_reuse_address(true)?;
         id.bind(address).map_err(no_device)?;
         let context = id.context().map_err(no_device)?;
+        let state = context.port_attributes(id.port())?.state;
+        if state != PortState::Active {
+            let (name, port) = (context.name().to_owned(), id.port());
+            return Err(ChoiceError::PortDown { name, port, state }.into());
+        }
         let atomics = context.attributes()?.atomics;
         Ok(Self { verbs, channel, id, context, atomics })
     }

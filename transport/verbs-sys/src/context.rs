@@ -63,6 +63,18 @@ pub enum PortState {
     Other(i32),
 }
 
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Down => f.write_str("down"),
+            Self::Initializing => f.write_str("initializing"),
+            Self::Armed => f.write_str("armed"),
+            Self::Active => f.write_str("active"),
+            Self::Other(number) => write!(f, "in state {number}"),
+        }
+    }
+}
+
 /// What a device is and can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceAttributes {

@@ -4,7 +4,7 @@ use crate::context::LinkLayer;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 /// Where the kernel shows its verbs devices.
@@ -18,6 +18,11 @@ impl Gid {
     /// Whether it is of the link alone, `fe80::/10`.
     pub const fn is_link_local(self) -> bool {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
+    }
+
+    /// The IP address that it was made of, on Ethernet.
+    pub const fn to_ip(self) -> IpAddr {
+        Ipv6Addr::from_octets(self.0).to_canonical()
     }
 }
 
@@ -53,6 +58,12 @@ pub struct GidEntry {
     pub gid_type: GidType,
     /// The network interface it belongs to, if any.
     pub interface: Option<String>,
+}
+
+/// How fast `device`'s `port` is, as the kernel words it: `100 Gb/sec (4X EDR)`. Software devices make it up.
+pub fn rate_of_port(device: &str, port: u8) -> io::Result<String> {
+    let file = Path::new(SYSFS).join(device).join("ports").join(port.to_string()).join("rate");
+    Ok(fs::read_to_string(file)?.trim().into())
 }
 
 /// The lines in use of the table of `device`'s `port`, by index.
@@ -107,6 +118,13 @@ mod tests {
 
     fn entry(index: u32, gid: &str, gid_type: GidType) -> GidEntry {
         GidEntry { index, gid: Gid(gid.parse::<Ipv6Addr>().unwrap().octets()), gid_type, interface: None }
+    }
+
+    #[test]
+    fn a_gid_of_roce_is_an_ip_address() {
+        let ip = |gid| entry(0, gid, GidType::RoceV2).gid.to_ip().to_string();
+        assert_eq!(ip("::ffff:10.99.0.1"), "10.99.0.1");
+        assert_eq!(ip("2001:db8::1"), "2001:db8::1");
     }
 
     #[test]

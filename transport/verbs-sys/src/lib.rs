@@ -47,6 +47,7 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("verbs need 64-bit Linux");
 
+mod addresses;
 mod cm;
 mod completion;
 mod context;
@@ -58,6 +59,7 @@ mod memory;
 mod queue_pair;
 mod send_list;
 
+pub use addresses::local_addresses;
 pub use cm::{CmId, CmIdKey, ConnectionParameters, Depths, Event, EventChannel, EventKind};
 pub use completion::{Completion, CompletionQueue, Status};
 pub use context::{
@@ -65,7 +67,7 @@ pub use context::{
     PortState, ProtectionDomain, Transport,
 };
 pub use error::{ConnectionError, PostError, RegisterError, VerbsError};
-pub use gid::{Gid, GidEntry, GidType, best_gid, gids_of_port};
+pub use gid::{Gid, GidEntry, GidType, best_gid, gids_of_port, rate_of_port};
 pub use library::{LoadError, Verbs};
 pub use memory::{Access, BoundsError, Buffer, LocalSlice, Memory, MemoryRegion, RemoteAddress};
 pub use queue_pair::{QueuePair, QueuePairLimits, QueuePairSettings, QueuePairState, ack_deadline};

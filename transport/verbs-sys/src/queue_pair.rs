@@ -63,6 +63,8 @@ pub struct QueuePairSettings {
     pub mtu: u32,
     /// Line of the port's table of GIDs in use.
     pub gid_index: u8,
+    /// DSCP and ECN bits of its packets; 0 where it is not known.
+    pub traffic_class: u8,
 }
 
 /// The longest it can take until a dead peer ends an operation, by InfiniBand's rules: each of the tries takes up to
@@ -315,6 +317,7 @@ impl QueuePair {
                 _ => 0,
             },
             gid_index: attributes.ah_attr.grh.sgid_index,
+            traffic_class: attributes.ah_attr.grh.traffic_class,
         })
     }
 

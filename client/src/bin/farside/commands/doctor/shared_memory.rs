@@ -2,7 +2,6 @@
 
 use super::Check;
 use rustix::fs::{Access, FallocateFlags, MemfdFlags, SealFlags};
-use rustix::process::{Resource, getrlimit};
 use std::env;
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +9,7 @@ use std::path::PathBuf;
 const HUGE_PAGE: u64 = 2 << 20;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![memfd(), dev_shm(), huge_pages(), runtime_folder(), memlock()]
+    vec![memfd(), dev_shm(), huge_pages(), runtime_folder()]
 }
 
 fn memfd() -> Check {
@@ -81,18 +80,6 @@ fn runtime_folder() -> Check {
             format!("{}: {error}", folder.display()),
             "a server here makes its socket for the shm transport in it: point XDG_RUNTIME_DIR to a folder of \
              yours, or give the server a path of its own",
-        ),
-    }
-}
-
-fn memlock() -> Check {
-    match getrlimit(Resource::Memlock).current {
-        None => Check::ok("memlock", "unlimited"),
-        Some(bytes) => Check::note(
-            "memlock",
-            format!("limited to {} KiB", bytes >> 10),
-            "shm and tcp lock no memory; RDMA devices will: set `memlock unlimited` in \
-             /etc/security/limits.conf, or LimitMEMLOCK=infinity in the unit",
         ),
     }
 }
