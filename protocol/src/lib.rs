@@ -12,6 +12,7 @@
 //! | [`hash`] | from a key to its shard, its window and its fingerprint |
 //! | [`geometry`] | offsets of superblock, index and heap |
 //! | [`superblock`] | the static first page of a shard |
+//! | [`token`] | the lines of a token file |
 //! | [`wire`] | frames, handshake, requests and responses |
 //! | [`mutation`] | deliberate mistakes for the tests, compiled away otherwise |
 #![no_std]
@@ -27,6 +28,7 @@ pub mod limits;
 pub mod mutation;
 pub mod record;
 pub mod superblock;
+pub mod token;
 pub mod wire;
 pub mod word;
 

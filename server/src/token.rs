@@ -1,6 +1,7 @@
 //! Tokens: who may open a session, and with what rights.
 
-use farside_protocol::wire::{Rights, TOKEN_LEN_MAX};
+use farside_protocol::token::{LineError, parse_line};
+use farside_protocol::wire::Rights;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -28,15 +29,18 @@ pub enum TokenError {
     /// It is not a list of tokens.
     #[error("the token file {0} is larger than 1 MiB: it holds one token a line")]
     TooLarge(PathBuf),
+    /// Others can change it.
+    #[error("the token file {0} can be written by others than its owner: run `chmod 600 {0}`")]
+    Writable(PathBuf),
     /// A line is no token.
-    #[error("line {line} of the token file {path} has {len} bytes; a token has 1 to {TOKEN_LEN_MAX}")]
-    Length {
+    #[error("line {line} of the token file {path} {source}")]
+    Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// Its bytes, a prefix for rights left out.
-        len: usize,
+        /// What is wrong with it.
+        source: LineError,
     },
     /// No line holds a token.
     #[error(
@@ -54,8 +58,7 @@ struct Token {
 pub(crate) struct Tokens(Vec<Token>);
 
 impl Tokens {
-    /// Reads a file: one token a line, `read ` or `read-write ` before it for its rights (else both). Empty lines
-    /// and lines that begin with `#` are skipped.
+    /// Reads a file: one token a line, see [`parse_line`].
     pub(crate) fn load(path: &Path) -> Result<Self, TokenError> {
         let unreadable =
             |error: io::Error| TokenError::Unreadable { path: path.into(), reason: error.to_string() };
@@ -63,6 +66,10 @@ impl Tokens {
         let metadata = file.metadata().map_err(unreadable)?;
         if metadata.is_file() && metadata.mode() & 0o004 != 0 {
             return Err(TokenError::WorldReadable(path.into()));
+        }
+        // Who can write it can let himself in.
+        if metadata.is_file() && metadata.mode() & 0o022 != 0 {
+            return Err(TokenError::Writable(path.into()));
         }
         let mut text = Vec::new();
         file.take(FILE_LEN_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
@@ -75,20 +82,9 @@ impl Tokens {
     fn parse(path: &Path, text: &[u8]) -> Result<Self, TokenError> {
         let mut tokens = Vec::new();
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let line = line.trim_ascii();
-            if line.is_empty() || line.starts_with(b"#") {
-                continue;
-            }
-            let (rights, secret) = match (line.strip_prefix(b"read "), line.strip_prefix(b"read-write ")) {
-                (Some(rest), _) => (Rights::Read, rest),
-                (_, Some(rest)) => (Rights::ReadWrite, rest),
-                _ => (Rights::ReadWrite, line),
-            };
-            let secret = secret.trim_ascii();
-            if !(1..=TOKEN_LEN_MAX).contains(&secret.len()) {
-                return Err(TokenError::Length { path: path.into(), line: number + 1, len: secret.len() });
-            }
-            tokens.push(Token { secret: secret.into(), rights });
+            let wrong = |source| TokenError::Line { path: path.into(), line: number + 1, source };
+            let token = parse_line(line).map_err(wrong)?;
+            tokens.extend(token.map(|(rights, secret)| Token { secret: secret.into(), rights }));
         }
         if tokens.is_empty() { Err(TokenError::Empty(path.into())) } else { Ok(Self(tokens)) }
     }
@@ -119,12 +115,12 @@ mod tests {
 
     #[test]
     fn tokens_grant_what_their_line_says() {
-        let tokens = load(b"# who\nplain\n\n read spy \r\nread-write chief\nread\n", 0o640).unwrap();
+        let tokens = load(b"# who\nplain\n\n read spy \r\nread-write chief\n", 0o640).unwrap();
         for (secret, rights) in [
             ("plain", Some(Rights::ReadWrite)),
             ("spy", Some(Rights::Read)),
             ("chief", Some(Rights::ReadWrite)),
-            ("read", Some(Rights::ReadWrite)),
+            ("read", None),
             ("read spy", None),
             ("plai", None),
             ("plainer", None),
@@ -140,7 +136,15 @@ mod tests {
         let error = |text: &[u8], mode| load(text, mode).err().unwrap();
         assert!(matches!(error(b"secret", 0o644), TokenError::WorldReadable(_)));
         assert!(matches!(error(b"\n# none\n", 0o600), TokenError::Empty(_)));
-        assert!(matches!(error(&[b'x'; 257], 0o600), TokenError::Length { line: 1, len: 257, .. }));
+        for mode in [0o620, 0o602, 0o660] {
+            assert!(matches!(error(b"secret", mode), TokenError::Writable(_)), "{mode:o}");
+        }
+        let long = error(&[b'x'; 257], 0o600).to_string();
+        assert!(long.contains("line 1") && long.contains("257 bytes"), "{long}");
+        for line in [&b"read "[..], b"read", b"read-write\t"] {
+            let bare = error(&[b"good\n", line].concat(), 0o600).to_string();
+            assert!(bare.contains("line 2") && bare.contains("no token follows"), "{bare}");
+        }
         assert!(matches!(error(&vec![b'\n'; (1 << 20) + 1], 0o600), TokenError::TooLarge(_)));
         let missing = Tokens::load(Path::new("/nonexistent/tokens")).err().unwrap();
         assert!(matches!(missing, TokenError::Unreadable { .. }));
