@@ -1,7 +1,8 @@
 //! A job from beginning to end: plan, outputs, phases, report, exit code.
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +79,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
     };
     let plan = Plan::new(job, &options)?;
     if !plan.without_effect.is_empty() {
-        eprintln!("note: these properties have no effect here: {}", plan.without_effect.join(", "));
+        note(format_args!("these properties have no effect here: {}", plan.without_effect.join(", ")));
     }
     match options.store.db {
         Db::Farside => measure(&plan, &options, &farside(&plan, &options.store)?),
@@ -130,13 +131,16 @@ fn check_papaya(job: Job, flags: &StoreFlags) -> Result<(), JobError> {
     Ok(())
 }
 
+/// Tells the user on the standard error, or nobody if that is gone.
+fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "note: {text}");
+}
+
 fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
     let outputs = Outputs::open(&files.files)?;
     let reports = files.reports.iter().map(|path| merge::read(path)).collect::<Result<_, _>>()?;
     let (report, notes) = merge::merge(reports)?;
-    for note in notes {
-        eprintln!("note: {note}");
-    }
+    notes.iter().for_each(note);
     outputs.write(&report)?;
     Ok(ExitCode::from(u8::from(!report.succeeded())))
 }

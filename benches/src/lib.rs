@@ -11,6 +11,8 @@
 //! [`job`] ties them together.
 
 #![forbid(unsafe_code)]
+// They panic when their stream is gone.
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod cli;
 pub mod generator;

@@ -41,6 +41,16 @@ fn every_workload_runs_and_verifies() {
 }
 
 #[test]
+fn a_standard_error_that_is_full_costs_nothing() {
+    for (arguments, code) in [("--json /nowhere/at/all".into(), 2), (format!("{SMALL} --json -"), 0)] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("every Linux has it");
+        let output = command(&arguments).stderr(full).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(code), "{arguments}");
+        assert_eq!(code == 0, output.stdout.starts_with(b"{"), "{arguments}");
+    }
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_says_what_to_do() {
     for (arguments, message) in [
         ("--thread 2", "unexpected argument '--thread'"),

@@ -8,6 +8,7 @@ use crate::listen::SocketFile;
 use crate::state::State;
 use crate::stats::Role;
 use crate::stream::{Accepted, Stream};
+use crate::thread;
 use crate::worker::Arrival;
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::{PARTING, PREFACE};
@@ -15,7 +16,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -45,8 +46,7 @@ pub(crate) fn spawn(
     let (unix, file) = doors.unix.unzip();
     let unix = unix.map(tokio::net::UnixListener::from_std).transpose()?;
     drop(entered);
-    thread::Builder::new().name("farside-accept".into()).spawn(move || {
-        state.threads.register(Role::Serving);
+    thread::spawn(state, "farside-accept".into(), Role::Serving, move |state| {
         runtime.block_on(async {
             let stopped = state.stop.notify.notified();
             if !state.stop.has_begun() {
@@ -85,7 +85,7 @@ async fn accept(
         match state.connections.take_place(state) {
             Some(place) => {
                 let worker = &workers[place.worker()];
-                // Fails only if that thread is gone, and the server with it.
+                // Fails only if that thread has panicked, which ends the server.
                 let _ = worker.send((socket, place));
             }
             None => {

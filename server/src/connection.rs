@@ -1,9 +1,10 @@
 //! The bytes of one connection: what is read, what waits to be written, and when it is given up.
 
-use crate::inbox::Inbox;
+use crate::budget::Budget;
+use crate::inbox::{FrameError, Inbox};
 use crate::stream::Stream;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{DecodeError, PARTING, Response};
+use farside_protocol::wire::Response;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) enum End {
     SlowReader,
     /// What came is no request, or none that may come now; in answer to the request with this number.
     Garbage(u64, String),
+    /// There was no room for the large request with this number.
+    NoRoom(u64),
     /// The socket failed.
     Io(io::Error),
 }
@@ -44,9 +47,9 @@ impl From<io::Error> for End {
     }
 }
 
-impl From<DecodeError> for End {
-    fn from(error: DecodeError) -> Self {
-        Self::Garbage(PARTING, error.to_string())
+impl From<FrameError> for End {
+    fn from(error: FrameError) -> Self {
+        Self::Garbage(error.id(), error.to_string())
     }
 }
 
@@ -81,6 +84,16 @@ impl Connection {
 
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Takes room for a large request that has begun to come in, and waits for it: the rest of the request does too.
+    pub(crate) async fn take_room(&mut self, budget: &Budget) -> Result<(), End> {
+        let Some((id, len)) = self.inbox.lacks_share() else { return Ok(()) };
+        tokio::select! {
+            share = budget.take(len) => self.inbox.give_share(share.ok_or(End::NoRoom(id))?),
+            () = &mut self.stopped => return Err(End::Stopping),
+        }
+        Ok(())
     }
 
     /// Reads what there is, waiting for it if there is nothing.

@@ -59,6 +59,8 @@ pub(crate) struct Faults {
     pub(crate) token: Fault,
     /// Bytes that are no request.
     pub(crate) garbage: Fault,
+    /// A large request more than there is room for.
+    pub(crate) no_room: Fault,
     /// Who does not take its answers.
     pub(crate) slow_reader: Fault,
     /// A session that was silent for longer than its lease.

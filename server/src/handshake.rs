@@ -7,8 +7,10 @@ use crate::shard::Shard;
 use crate::state::State;
 use farside_hashtable::heap::SessionError;
 use farside_protocol::ErrorKind;
+use farside_protocol::limits::KEY_LEN_MAX;
 use farside_protocol::wire::{
-    Hello, PARTING, PREFACE, Peer, Request, Response, Rights, VERSION, Wants, Welcome, judge_preface,
+    BODY_LEN_MAX, Hello, PARTING, PREFACE, Peer, Request, Response, Rights, VERSION, Wants, Welcome,
+    judge_preface,
 };
 use farside_transport::fd_passing;
 use std::io;
@@ -22,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest body of a Hello: nobody needs more memory before it is known who it is.
 pub(crate) const HELLO_LEN_MAX: usize = 1024;
+
+/// Longest body of a request from who may only read: a key, and the fields beside it.
+const READ_LEN_MAX: usize = KEY_LEN_MAX + 256;
 
 /// Why no session came of a connection.
 enum Refusal {
@@ -72,6 +77,11 @@ async fn refuse(state: &State, connection: &mut Connection, refusal: Refusal) {
     match refusal {
         // Health checks connect and say nothing: that is no fault.
         Refusal::Ended(End::Closed | End::Stopping) => {}
+        // Those of another server of this user, which looks whether this socket is a dead one's, may hang up so fast
+        // that the preface does not reach them.
+        Refusal::Ended(End::Io(error)) if has_hung_up(&error) => {
+            tracing::debug!(peer, %error, "connection closed before its Hello");
+        }
         Refusal::Ended(end) => {
             log_fault!(fault, peer, ?end, "connection lost in its handshake");
         }
@@ -80,10 +90,22 @@ async fn refuse(state: &State, connection: &mut Connection, refusal: Refusal) {
         }
         Refusal::Told(id, kind, message) => {
             let fault = if kind == ErrorKind::Refused { &state.faults.token } else { fault };
-            log_fault!(fault, peer, kind = kind.name(), message, "handshake refused");
+            log_fault!(fault, peer, kind = kind.name(), reason = message, "handshake refused");
             connection.close(id, kind, &message, false).await;
         }
     }
+}
+
+/// Longest body of a request that these rights allow: nobody needs more memory than that.
+fn body_len_max(rights: Rights) -> usize {
+    match rights {
+        Rights::Read => READ_LEN_MAX,
+        Rights::ReadWrite => BODY_LEN_MAX,
+    }
+}
+
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Exchanges prefaces, and reads and judges the Hello.
@@ -116,7 +138,9 @@ async fn introduce(state: &State, connection: &mut Connection) -> Result<Guest, 
         }
     };
     let frame = connection.inbox.frame().map_err(End::from)?.expect("it was there just now");
-    let Request::Hello(hello) = Request::decode(frame.header.kind, frame.body).map_err(End::from)? else {
+    let Request::Hello(hello) = Request::decode(frame.header.kind, frame.body)
+        .map_err(|error| End::Garbage(id, error.to_string()))?
+    else {
         return Err(Refusal::Told(id, ErrorKind::Invalid, "the first request must be a Hello".into()));
     };
     let is_unix = connection.stream().is_unix();
@@ -139,7 +163,7 @@ async fn introduce(state: &State, connection: &mut Connection) -> Result<Guest, 
         authorize(state, &hello).map_err(|message| Refusal::Told(id, ErrorKind::Refused, message))?;
     tracing::debug!(transport = via.name(), ?rights, name = hello.name, "hello");
     connection.inbox.advance(len);
-    connection.inbox.allow_all();
+    connection.inbox.allow(body_len_max(rights));
     Ok(Guest { id, via, rights })
 }
 

@@ -1,6 +1,7 @@
 //! What came in on a connection, and the frames in it.
 
-use farside_protocol::wire::{BODY_LEN_MAX, DecodeError, FrameHeader, HEADER_LEN};
+use crate::budget::Share;
+use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN, PARTING};
 
 /// Room for a connection's first read; it doubles while reads fill it.
 const ROOM_MIN: usize = 4 << 10;
@@ -14,6 +15,27 @@ pub(crate) struct Inbox {
     start: usize,
     room: usize,
     body_len_max: usize,
+    /// The room of a large frame, from its beginning to its end.
+    share: Option<Share>,
+}
+
+/// Bytes that are no frame, or none that may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error("a request announces a body of {len} bytes; here it may have {most}")]
+    TooLong { id: u64, len: u32, most: usize },
+}
+
+impl FrameError {
+    /// The request that it is about.
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Self::Decode(_) => PARTING,
+            Self::TooLong { id, .. } => *id,
+        }
+    }
 }
 
 /// One whole frame.
@@ -33,12 +55,12 @@ impl Frame<'_> {
 impl Inbox {
     /// An empty one, which takes frames with bodies of up to `body_len_max` bytes.
     pub(crate) fn new(body_len_max: usize) -> Self {
-        Self { bytes: Vec::new(), start: 0, room: ROOM_MIN, body_len_max }
+        Self { bytes: Vec::new(), start: 0, room: ROOM_MIN, body_len_max, share: None }
     }
 
-    /// Takes frames of every length from now on.
-    pub(crate) fn allow_all(&mut self) {
-        self.body_len_max = BODY_LEN_MAX;
+    /// Takes frames with bodies of up to `body_len_max` bytes from now on.
+    pub(crate) fn allow(&mut self, body_len_max: usize) {
+        self.body_len_max = body_len_max;
     }
 
     /// What is there and not worked off.
@@ -47,12 +69,12 @@ impl Inbox {
     }
 
     /// The first frame, if it is there as a whole. It stays until [`Inbox::advance`].
-    pub(crate) fn frame(&self) -> Result<Option<Frame<'_>>, DecodeError> {
+    pub(crate) fn frame(&self) -> Result<Option<Frame<'_>>, FrameError> {
         let Some((header, rest)) = self.pending().split_first_chunk() else { return Ok(None) };
         let header = FrameHeader::decode(header)?;
         let body_len = header.body_len as usize;
         if body_len > self.body_len_max {
-            return Err(DecodeError::BodyTooLong(header.body_len));
+            return Err(FrameError::TooLong { id: header.id, len: header.body_len, most: self.body_len_max });
         }
         Ok(rest.get(..body_len).map(|body| Frame { header, body }))
     }
@@ -61,6 +83,23 @@ impl Inbox {
     pub(crate) fn advance(&mut self, len: usize) {
         self.start += len;
         debug_assert!(self.start <= self.bytes.len());
+    }
+
+    /// The number and length of a frame that has begun, if it is too large to be read without a share of the budget,
+    /// and has none yet.
+    pub(crate) fn lacks_share(&self) -> Option<(u64, usize)> {
+        let header = self.begun().filter(|_| self.share.is_none())?;
+        let len = HEADER_LEN + header.body_len as usize;
+        (len > ROOM_MAX).then_some((header.id, len))
+    }
+
+    /// Gives the frame that has begun its share, which it keeps until it is worked off.
+    pub(crate) fn give_share(&mut self, share: Share) {
+        self.share = Some(share);
+    }
+
+    fn begun(&self) -> Option<FrameHeader> {
+        self.pending().first_chunk().and_then(|header| FrameHeader::decode(header).ok())
     }
 
     /// A vector to read more bytes onto the end of, with room for them: for the rest of a frame that has begun,
@@ -72,11 +111,11 @@ impl Inbox {
         }
         self.bytes.drain(..self.start);
         self.start = 0;
-        if self.bytes.is_empty() && self.bytes.capacity() > ROOM_MAX {
-            self.bytes = Vec::new();
+        let frame_len = self.begun().map_or(0, |header| HEADER_LEN + header.body_len as usize);
+        if frame_len <= ROOM_MAX {
+            self.share = None;
+            self.bytes.shrink_to(ROOM_MAX);
         }
-        let begun = self.bytes.first_chunk().and_then(|header| FrameHeader::decode(header).ok());
-        let frame_len = begun.map_or(0, |header| HEADER_LEN + header.body_len as usize);
         self.bytes.reserve_exact(frame_len.max(self.room).saturating_sub(self.bytes.len()));
         &mut self.bytes
     }
@@ -86,7 +125,7 @@ impl Inbox {
 mod tests {
     use super::*;
     use farside_protocol::Key;
-    use farside_protocol::wire::Request;
+    use farside_protocol::wire::{BODY_LEN_MAX, Request};
 
     fn request(len: usize) -> Vec<u8> {
         let (mut bytes, key) = (Vec::new(), vec![b'k'; len]);
@@ -117,8 +156,8 @@ mod tests {
     fn a_body_longer_than_allowed_is_refused_at_its_header() {
         let mut inbox = Inbox::new(100);
         inbox.make_room().extend_from_slice(&request(101)[..HEADER_LEN]);
-        assert_eq!(inbox.frame(), Err(DecodeError::BodyTooLong(101)));
-        inbox.allow_all();
+        assert_eq!(inbox.frame(), Err(FrameError::TooLong { id: 9, len: 101, most: 100 }));
+        inbox.allow(BODY_LEN_MAX);
         assert_eq!(inbox.frame(), Ok(None));
     }
 
@@ -132,7 +171,8 @@ mod tests {
         inbox.make_room().extend_from_slice(&header);
         assert!(inbox.make_room().capacity() >= 10_000_000);
         let pending = inbox.pending().len();
-        inbox.advance(pending);
-        assert!(inbox.make_room().capacity() <= ROOM_MAX);
+        inbox.advance(pending - 3);
+        assert!(inbox.make_room().capacity() <= ROOM_MAX, "whatever came behind it");
+        assert_eq!(inbox.pending().len(), 3);
     }
 }

@@ -29,8 +29,8 @@
 //! |---|---|
 //! | `config`, `token`, `listen` | what is checked before anything is taken |
 //! | `server`, `state`, `shard` | starting and ending; what all threads share; one shard |
-//! | `accept`, `worker` | the threads |
-//! | `stream`, `inbox`, `connection` | one connection's bytes |
+//! | `thread`, `accept`, `worker` | the threads, and what a panic in one means |
+//! | `stream`, `inbox`, `connection`, `budget` | one connection's bytes; the large requests of all |
 //! | `handshake`, `serve`, `session` | one connection's life |
 //! | `requests`, `leases`, `engine` | one request |
 //! | `sweep`, `pass`, `remains` | upkeep |
@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod budget;
 mod config;
 mod connection;
 mod engine;
@@ -57,6 +58,7 @@ mod state;
 mod stats;
 mod stream;
 mod sweep;
+mod thread;
 mod token;
 mod worker;
 

@@ -59,6 +59,7 @@ async fn converse(
                 answered = 0;
                 tokio::task::yield_now().await;
             }
+            connection.take_room(&worker.state.budget).await?;
             next_bytes(worker, session, connection).await?;
             continue;
         };
@@ -167,10 +168,16 @@ async fn part(worker: &Worker, session: &Session, connection: &mut Connection, e
             log_fault!(
                 faults.garbage,
                 session = id,
-                message,
+                reason = message,
                 "a client sent what is no request, and is cut off"
             );
             connection.close(request, ErrorKind::Invalid, &message, shares_memory).await;
+        }
+        End::NoRoom(request) => {
+            log_fault!(faults.no_room, session = id, "too many large requests at a time: one is refused");
+            let message =
+                "the server is taking in as many large requests as it has room for: ask again later";
+            connection.close(request, ErrorKind::Full, message, shares_memory).await;
         }
         End::SlowReader => {
             log_fault!(

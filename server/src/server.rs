@@ -1,6 +1,7 @@
 //! Starting and ending a server.
 
 use crate::accept::{self, Doors};
+use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::fault::Faults;
 use crate::listen::{self, ListenError};
@@ -109,6 +110,7 @@ impl Server {
             collector: Collector::new(),
             sessions: Sessions::default(),
             connections: Connections::new(config.threads(), config.max_connections),
+            budget: Budget::beside(config.memory),
             sweeper,
             sweeps: SweepCounts::default(),
             counters: (0..config.threads()).map(|_| Counters::default()).collect(),
@@ -207,6 +209,15 @@ impl Running {
     /// Blocks until that is done, for less than five seconds.
     pub fn shutdown(mut self) {
         self.end();
+    }
+
+    /// Completes when the server has come to its end by itself: one of its threads has panicked, which is a defect.
+    /// Clients are cut off and its doors are closed; what is left is to [shut it down](Running::shutdown).
+    pub async fn failed(&self) {
+        let stopped = self.state.stop.notify.notified();
+        if !self.state.stop.has_begun() {
+            stopped.await;
+        }
     }
 
     #[cfg(test)]

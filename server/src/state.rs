@@ -1,5 +1,6 @@
 //! What all threads of a server share.
 
+use crate::budget::Budget;
 use crate::fault::Faults;
 use crate::session::{Session, Sessions};
 use crate::shard::Shard;
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) collector: Collector,
     pub(crate) sessions: Sessions,
     pub(crate) connections: Connections,
+    /// For large requests that have begun to come in.
+    pub(crate) budget: Budget,
     pub(crate) sweeper: Sweeper,
     pub(crate) sweeps: SweepCounts,
     /// One for each thread that serves connections.

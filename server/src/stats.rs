@@ -174,6 +174,7 @@ fn faults(state: &State, list: &mut List) {
         ("handshake", &faults.handshake),
         ("token", &faults.token),
         ("garbage", &faults.garbage),
+        ("no_room", &faults.no_room),
         ("slow_reader", &faults.slow_reader),
         ("silent_session", &faults.silent),
         ("damaged_record", &faults.damaged),

@@ -6,13 +6,14 @@ use crate::remains::Remains;
 use crate::session::Session;
 use crate::state::State;
 use crate::stats::Role;
+use crate::thread;
 use farside_transport::clock::wall_ms;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Between the end of a pass and the beginning of the next, if something has changed; and when memory has run out.
@@ -140,8 +141,7 @@ impl SweepCounts {
 
 /// Starts the thread.
 pub(crate) fn spawn(state: Arc<State>, orders: Orders) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("farside-sweep".into()).spawn(move || {
-        state.threads.register(Role::Upkeep);
+    thread::spawn(state, "farside-sweep".into(), Role::Upkeep, move |state| {
         Sweep::new(state).run(&orders.0);
     })
 }

@@ -6,11 +6,13 @@ use crate::session::Via;
 use crate::state::{Place, State};
 use crate::stats::{Kind, Role, Status};
 use crate::stream::{Accepted, Stream};
+use crate::thread;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::panic;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::{Notify, mpsc};
@@ -44,8 +46,7 @@ impl Worker {
         arrivals: mpsc::UnboundedReceiver<Arrival>,
     ) -> io::Result<JoinHandle<()>> {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        thread::Builder::new().name(format!("farside-{index}")).spawn(move || {
-            state.threads.register(Role::Serving);
+        thread::spawn(state, format!("farside-{index}"), Role::Serving, move |state| {
             let worker = Rc::new(Self {
                 engine: RefCell::new(Engine::new(state.clone())),
                 state,
@@ -61,7 +62,7 @@ impl Worker {
 
     async fn run(self: Rc<Self>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let mut connections = tokio::task::JoinSet::new();
-        let settling = tokio::task::spawn_local(self.clone().settle_later());
+        let mut settling = tokio::task::spawn_local(self.clone().settle_later());
         // Ends when the accepting thread has ended.
         loop {
             tokio::select! {
@@ -78,6 +79,8 @@ impl Worker {
                         tracing::error!(%error, "serving a connection failed, which is a defect of the server");
                     }
                 }
+                // It goes on for ever unless it panics: memory would never be freed again.
+                Err(error) = &mut settling => panic::resume_unwind(error.into_panic()),
             }
         }
         let ended = timeout(STOP_PATIENCE, async { while connections.join_next().await.is_some() {} }).await;

@@ -103,7 +103,8 @@ impl Outputs {
     pub fn write(self, report: &Report) -> io::Result<()> {
         let taken = self.sinks.iter().any(|(_, sink)| matches!(sink, Sink::StandardOutput));
         if taken {
-            io::stderr().write_all(table(report).as_bytes())?;
+            // Where nobody reads it, the reports that were asked for are still to be written.
+            let _ = io::stderr().write_all(table(report).as_bytes());
         } else {
             to_standard_output(&table(report))?;
         }

@@ -75,6 +75,16 @@ impl Run {
 }
 
 #[test]
+fn what_cannot_be_told_is_told_by_the_exit_code() {
+    let shell = Shell::new("tcp");
+    for (line, code) in [("get nothing", 1), ("--server 127.0.0.1:1 get k", 1), ("bogus", 2)] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = shell.command().args(line.split_whitespace()).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{line}");
+    }
+}
+
+#[test]
 fn values_go_in_and_come_out_as_they_are() {
     for transport in ["shm", "tcp"] {
         let shell = Shell::new(transport);

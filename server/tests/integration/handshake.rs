@@ -1,11 +1,14 @@
 //! Who is let in, and what the others are told.
 
-use crate::client::{Client, config, get, hello, put, start};
+use crate::client::{Client, config, eventually, figure, get, hello, put, start};
 use farside_protocol::ErrorKind;
 use farside_protocol::wire::{PREFACE, Request, Response, Rights, Wants};
-use farside_server::{Config, Running};
+use farside_server::{Config, Running, Socket};
 use std::fs::{self, Permissions};
+use std::io::Read;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 fn start_with_tokens(folder: &tempfile::TempDir) -> Running {
     let path = folder.path().join("tokens");
@@ -38,6 +41,36 @@ fn who_speaks_something_else_is_hung_up_on() {
         client.expect_preface();
         assert!(client.receive().is_none());
     }
+}
+
+#[test]
+fn who_hangs_up_before_its_hello_is_no_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(Config { socket: Socket::At(folder.path().join("s")), ..config() });
+    for _ in 0..10 {
+        // The rest of the preface lies unread when it is closed, which tells the server that it was reset.
+        let mut tcp = TcpStream::connect(running.address()).unwrap();
+        tcp.read_exact(&mut [0]).unwrap();
+        let mut unix = UnixStream::connect(running.socket().unwrap()).unwrap();
+        unix.read_exact(&mut [0]).unwrap();
+        // As the next server of this user does that looks for stale sockets.
+        drop(UnixStream::connect(running.socket().unwrap()).unwrap());
+    }
+    eventually("all are gone", || figure(&running, "farside_connections") == 0);
+    assert_eq!(figure(&running, "farside_faults_total{kind=\"handshake\"}"), 0);
+}
+
+#[test]
+fn a_hello_that_is_too_long_is_told_the_right_bound() {
+    let running = start(config());
+    let mut client = Client::mute(&running);
+    client.write(&PREFACE);
+    client.expect_preface();
+    let header = [&100_000u32.to_le_bytes()[..], &[1, 0, 0, 0], &7u64.to_le_bytes()].concat();
+    client.write(&header);
+    let (kind, message) = client.receive().unwrap().error();
+    assert_eq!(kind, ErrorKind::Invalid);
+    assert!(message.contains("100000 bytes; here it may have 1024"), "{message}");
 }
 
 #[test]
@@ -129,7 +162,7 @@ fn one_connection_too_many_is_told_so() {
     assert_eq!(kind, ErrorKind::Refused);
     assert!(message.contains("--max-connections"), "{message}");
     drop(first);
-    crate::client::eventually("there is room again", || {
+    eventually("there is room again", || {
         let mut client = Client::mute(&running);
         matches!(client.greet(&hello(b"", Rights::Read, Wants::Messages)).response(), Response::Welcome(_))
     });

@@ -102,6 +102,58 @@ fn a_frame_that_stops_in_the_middle_does_nothing() {
     assert!(matches!(Client::connect(&running).get("k").response(), Response::Absent));
 }
 
+/// All but the last byte of a PUT of a value of `len` bytes.
+fn unfinished_put(len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put("k", &vec![7; len]).encode(5, &mut bytes);
+    bytes.pop();
+    bytes
+}
+
+#[test]
+fn who_may_only_read_cannot_make_the_server_hold_a_large_request() {
+    let running = start(config());
+    let mut reader = Client::mute(&running);
+    reader.greet(&hello(b"", Rights::Read, Wants::Messages)).welcome();
+    let longest = "k".repeat(4096);
+    assert!(matches!(reader.get(&longest).response(), Response::Absent));
+    // The header is enough.
+    reader.write(&unfinished_put(1 << 20)[..HEADER_LEN]);
+    let reply = reader.receive().unwrap();
+    let (kind, message) = reply.error();
+    assert_eq!((reply.id, kind), (5, ErrorKind::Invalid));
+    assert!(message.contains("4352"), "{message}");
+    assert!(reader.receive().is_none());
+}
+
+#[test]
+fn large_requests_that_never_end_are_held_up_to_a_bound() {
+    // So much is not copied in 20 ms on every machine.
+    let quarantine = Duration::from_secs(1);
+    let running = start(Config { memory: 128 << 20, shards: Some(1), quarantine, ..config() });
+    let bytes = unfinished_put(16 << 20);
+    // A budget of 64 MiB holds three of 16 MiB and a little.
+    let mut holders: Vec<_> = (0..3).map(|_| Client::connect(&running)).collect();
+    for holder in &mut holders {
+        holder.write(&bytes);
+    }
+    let mut late = Client::connect(&running);
+    late.write(&bytes[..HEADER_LEN + 1000]);
+    let (kind, message) = late.receive().unwrap().error();
+    assert_eq!(kind, ErrorKind::Full, "{message}");
+    assert_eq!(figure(&running, "farside_faults_total{kind=\"no_room\"}"), 1);
+    // Small ones are not concerned, and large ones come in again when there is room.
+    let mut good = Client::connect(&running);
+    good.put("small", b"v");
+    drop(holders.pop());
+    assert!(matches!(good.put("large", &[1; 8 << 20]).response(), Response::Stored { .. }));
+    for holder in &mut holders {
+        holder.write(&[7]);
+        let reply = holder.receive().unwrap();
+        assert!(matches!(reply.response(), Response::Stored { .. }), "{:?}", reply.response());
+    }
+}
+
 #[test]
 fn who_does_not_take_its_answers_is_cut_off_and_hurts_nobody() {
     let lease = Duration::from_millis(500);

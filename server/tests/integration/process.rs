@@ -1,8 +1,9 @@
 //! The binary: its exit codes, its files, its signals.
 
+use farside_protocol::wire::{Hello, PREFACE, Request, Rights, Wants};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -24,8 +25,12 @@ struct Process {
 
 impl Process {
     fn start(runtime: &TempDir, arguments: &[&str]) -> Self {
+        Self::start_logging_to(Stdio::piped(), runtime, arguments)
+    }
+
+    fn start_logging_to(log: Stdio, runtime: &TempDir, arguments: &[&str]) -> Self {
         let usual = ["--json", "-p", "0", "--memory", "8MiB"];
-        let mut child = command(runtime, &[&usual, arguments].concat()).spawn().unwrap();
+        let mut child = command(runtime, &[&usual, arguments].concat()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         Self { child, facts: serde_json::from_str(&line).unwrap() }
@@ -103,6 +108,35 @@ fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_live_one_is_not() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_costs_nothing() {
+    let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    for log in [full(), gone.into()] {
+        let runtime = tempfile::tempdir().unwrap();
+        let process = Process::start_logging_to(log, &runtime, &["--threads", "2"]);
+        for _ in 0..8 {
+            // What is logged as a fault: both threads get some.
+            let mut garbage = TcpStream::connect(process.fact("address")).unwrap();
+            garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+            let _ = garbage.read_to_end(&mut Vec::new());
+        }
+        for _ in 0..4 {
+            let mut client = TcpStream::connect(process.fact("address")).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut preface = [0; PREFACE.len()];
+            client.read_exact(&mut preface).expect("it is served");
+            assert_eq!(preface, PREFACE);
+        }
+        process.signal(Signal::TERM);
+        assert_eq!(process.end(), Some(143));
+    }
+    let runtime = tempfile::tempdir().unwrap();
+    let wrong = command(&runtime, &["--memory", "1"]).stderr(full()).status().unwrap();
+    assert_eq!(wrong.code(), Some(2));
+}
+
+#[test]
 fn a_taken_port_is_an_error() {
     let runtime = tempfile::tempdir().unwrap();
     let process = Process::start(&runtime, &[]);
@@ -135,6 +169,33 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         let (code, message) = refused(&runtime, arguments);
         assert_eq!(code, 2, "{arguments:?}: {message}");
         assert!(message.contains(says), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_line_of_the_log_in_json_has_each_field_once() {
+    let runtime = tempfile::tempdir().unwrap();
+    let mut process = Process::start(&runtime, &["--log-format", "json"]);
+    for (words, is_hello) in [(&b"\x01\0\0\0\x7f\0\0\0\0\0\0\0\0\0\0\0x"[..], false), (b"", true)] {
+        let mut client = TcpStream::connect(process.fact("address")).unwrap();
+        client.write_all(&PREFACE).unwrap();
+        if is_hello {
+            let hello = Hello { token: b"", rights: Rights::Read, wants: Wants::Messages, name: "test" };
+            let mut frames = Vec::new();
+            Request::Hello(hello).encode(1, &mut frames);
+            Request::Hello(hello).encode(2, &mut frames);
+            client.write_all(&frames).unwrap();
+        }
+        client.write_all(words).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        client.read_to_end(&mut Vec::new()).unwrap();
+    }
+    process.signal(Signal::TERM);
+    let log = std::io::read_to_string(process.child.stderr.take().unwrap()).unwrap();
+    for says in ["handshake refused", "a client sent what is no request"] {
+        let line = log.lines().find(|line| line.contains(says)).unwrap_or_else(|| panic!("{says}: {log}"));
+        assert_eq!(line.matches("\"message\"").count(), 1, "{line}");
+        assert!(line.contains("\"reason\""), "{line}");
     }
 }
 

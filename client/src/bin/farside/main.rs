@@ -1,5 +1,7 @@
 //! The `farside` command: a Farside table from the shell.
 #![forbid(unsafe_code)]
+// They panic when their stream is gone.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod cli;
 mod commands;

@@ -11,6 +11,11 @@ pub(crate) fn line(text: impl std::fmt::Display) -> io::Result<()> {
     tolerate_broken_pipe(writeln!(io::stdout(), "{text}"))
 }
 
+/// Tells the user on the standard error, or nobody if that is gone: the exit code says it too.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "farside: {text}");
+}
+
 /// Prints one JSON object.
 pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     line(serde_json::to_string(object).map_err(io::Error::other)?)

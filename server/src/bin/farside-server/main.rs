@@ -1,5 +1,7 @@
 //! `farside-server`: starts a server and runs it until a signal ends it.
 #![forbid(unsafe_code)]
+// They panic when their stream is gone.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod settings;
 
@@ -7,6 +9,7 @@ use clap::Parser;
 use farside_server::{Running, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use settings::{Cli, LogFormat};
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,15 +41,23 @@ fn main() -> ExitCode {
     if json && let Err(error) = print_facts(&running) {
         return complain(&error, FAILED);
     }
-    let number = signals.wait();
-    tracing::info!(signal = number, "ending");
+    let signal = signals.wait(running.failed());
+    match signal {
+        Some(number) => tracing::info!(signal = number, "ending"),
+        None => say("a thread of the server panicked, which is a defect: the server ends"),
+    }
     running.shutdown();
-    ExitCode::from(BY_SIGNAL + number)
+    ExitCode::from(signal.map_or(FAILED, |number| BY_SIGNAL + number))
 }
 
 fn complain(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("farside-server: {error}");
+    say(error);
     ExitCode::from(code)
+}
+
+/// Tells the user, or nobody if the standard error is gone.
+fn say(what: impl Display) {
+    let _ = writeln!(io::stderr(), "farside-server: {what}");
 }
 
 fn log_to_stderr(format: LogFormat) {
@@ -55,6 +66,8 @@ fn log_to_stderr(format: LogFormat) {
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal())
+        // It would report a log that cannot be written to the same place, and panic when that fails too.
+        .log_internal_errors(false)
         .with_writer(io::stderr);
     match format {
         LogFormat::Text => log.init(),
@@ -105,15 +118,15 @@ impl Signals {
         Ok(Self { runtime, interrupt, terminate })
     }
 
-    /// Blocks until one comes, and returns its number.
-    fn wait(mut self) -> u8 {
-        self.runtime
-            .block_on(async {
-                tokio::select! {
-                    _ = self.interrupt.recv() => SignalKind::interrupt(),
-                    _ = self.terminate.recv() => SignalKind::terminate(),
-                }
-            })
-            .as_raw_value() as u8
+    /// Blocks until one comes, and returns its number; `None`: `failed` came first.
+    fn wait(mut self, failed: impl Future<Output = ()>) -> Option<u8> {
+        let signal = self.runtime.block_on(async {
+            tokio::select! {
+                _ = self.interrupt.recv() => Some(SignalKind::interrupt()),
+                _ = self.terminate.recv() => Some(SignalKind::terminate()),
+                () = failed => None,
+            }
+        });
+        signal.map(|signal| signal.as_raw_value() as u8)
     }
 }

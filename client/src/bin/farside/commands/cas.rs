@@ -36,7 +36,7 @@ pub(crate) fn run(cli: &Cli, cas: &Cas) -> Result<ExitCode, CommandError> {
     }
     if !exchanged {
         let now = version.map_or_else(|| "is absent".into(), |version| format!("has version {version}"));
-        eprintln!("farside: not exchanged: the key {} {now}", cas.key.display());
+        output::note(format_args!("not exchanged: the key {} {now}", cas.key.display()));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

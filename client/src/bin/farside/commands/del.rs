@@ -29,7 +29,7 @@ pub(crate) fn run(cli: &Cli, del: &Del) -> Result<ExitCode, CommandError> {
         };
         if let Delete::Mismatch { current } = outcome {
             let current = output::version(current);
-            eprintln!("farside: not deleted: the key {} has version {current}", name.display());
+            output::note(format_args!("not deleted: the key {} has version {current}", name.display()));
             code = ExitCode::FAILURE;
         }
         if cli.json {

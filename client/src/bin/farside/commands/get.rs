@@ -55,7 +55,7 @@ pub(crate) fn run(cli: &Cli, get: &Get) -> Result<ExitCode, CommandError> {
         _ => {}
     }
     if value.is_none() {
-        eprintln!("farside: no value under the key {}", get.key.display());
+        output::note(format_args!("no value under the key {}", get.key.display()));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

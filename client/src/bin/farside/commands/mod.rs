@@ -49,7 +49,7 @@ impl CommandError {
 
     /// Tells the user: to the standard error, and to who reads JSON as JSON.
     pub(crate) fn report(&self, json: bool) {
-        eprintln!("farside: {self}");
+        output::note(self);
         if json {
             // The exit code tells the rest if this cannot be written either.
             let _ = output::json(&Failure { error: self.kind(), message: self.to_string() });

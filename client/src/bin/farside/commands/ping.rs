@@ -44,7 +44,7 @@ pub(crate) fn run(cli: &Cli, ping: &Ping) -> Result<ExitCode, CommandError> {
         match session.ping() {
             Ok(time) => times.push(time),
             Err(error) => {
-                eprintln!("farside: ping {sent}: {error}");
+                output::note(format_args!("ping {sent}: {error}"));
                 failed += 1;
             }
         }

@@ -36,7 +36,7 @@ pub(crate) fn run(cli: &Cli, put: &Put) -> Result<ExitCode, CommandError> {
         output::json(&Stored { key: Bytes::new(key), stored, version: version.map(output::version) })?;
     }
     if !stored {
-        eprintln!("farside: the key {} has a value already", put.key.display());
+        output::note(format_args!("the key {} has a value already", put.key.display()));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
