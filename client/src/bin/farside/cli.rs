@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use farside::{Require, TransportChoice, Version};
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,7 +82,15 @@ pub(crate) enum Command {
     /// Print the server's figures
     Stats,
     /// Check what this host can do, and say what to do about the rest
-    Doctor,
+    Doctor(Doctor),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Try what the table relies on of RDMA devices on the one with this address, or on each; exit 1 if one breaks it
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "asked for or not, with an address or without")]
+    pub(crate) litmus: Option<Option<IpAddr>>,
 }
 
 #[derive(Args, Debug)]
@@ -232,6 +241,18 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
         }
         assert_eq!(parse("--help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+
+    #[test]
+    fn a_litmus_test_is_of_one_device_or_all() {
+        let litmus = |line| {
+            let Command::Doctor(doctor) = parse(line).unwrap().command else { panic!("doctor") };
+            doctor.litmus
+        };
+        assert_eq!(litmus("doctor"), None);
+        assert_eq!(litmus("doctor --litmus"), Some(None));
+        assert_eq!(litmus("doctor --litmus 10.0.0.1"), Some(Some("10.0.0.1".parse().unwrap())));
+        assert_eq!(parse("doctor --litmus mlx5_0").unwrap_err().exit_code(), 2);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) enum CommandError {
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
     OutFile { path: String, source: io::Error },
+    #[error("the litmus test cannot be run: {0}")]
+    Litmus(String),
 }
 
 #[derive(Serialize)]
@@ -43,6 +45,7 @@ impl CommandError {
             Self::Farside(error) => error.kind().name(),
             Self::Input(InputError::TooLong { .. }) => "too_large",
             Self::Input(InputError::Unreadable { .. }) => "input",
+            Self::Litmus(_) => "litmus",
             Self::Output(_) | Self::OutFile { .. } => "output",
         }
     }
@@ -66,7 +69,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Cas(cas) => cas::run(cli, cas),
         Command::Incr(incr) => incr::run(cli, incr),
         Command::Stats => stats::run(cli),
-        Command::Doctor => doctor::run(cli),
+        Command::Doctor(doctor) => doctor::run(cli, doctor),
     }
 }
 
