@@ -50,6 +50,17 @@ impl CommandError {
         }
     }
 
+    /// 2 for what is wrong however the table and the server are, 1 for what failed.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        use farside::Error::{Configuration, Size, TokenFile};
+        match self {
+            Self::Farside(Configuration(_) | Size(_) | TokenFile { .. }) | Self::Input(_) => {
+                ExitCode::from(2)
+            }
+            Self::Farside(_) | Self::Output(_) | Self::OutFile { .. } => ExitCode::FAILURE,
+        }
+    }
+
     /// Tells the user: to the standard error, and to who reads JSON as JSON.
     pub(crate) fn report(&self, json: bool) {
         output::note(self);
