@@ -1,6 +1,6 @@
 //! An open session with a server: its channel, and over shared memory its shards.
 
-use crate::core::{Arrival, Inbox, OneSided, Refusal, Report};
+use crate::core::{Arrival, Inbox, Link, OneSided, Refusal, Report};
 use crate::error::{Error, Result};
 use crate::task::Deadline;
 use farside_protocol::wire::{Request, Response, Rights, Welcome};
@@ -9,7 +9,7 @@ use farside_transport::channel::{Answer, CallError, Channel, IoThread};
 use farside_transport::selection::Active;
 use farside_transport::shm::Shm;
 use farside_transport::verbs::Connector;
-use farside_transport::{AnyFabric, Capabilities, Fabric as _};
+use farside_transport::{Capabilities, Fabric as _};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -81,17 +81,17 @@ impl Connection {
     /// The one-sided half of a core, if this connection reaches the memory. Blocks while a queue pair connects; if that
     /// fails the connection is broken.
     pub(crate) fn one_sided(&self, hint_bytes: usize) -> Option<OneSided> {
-        let fabric = match self.memory.as_ref()? {
-            Attached::Shm(shm) => AnyFabric::Shm(shm.clone()),
+        let link = match self.memory.as_ref()? {
+            Attached::Shm(shm) => Link::over_shm(shm.clone()),
             Attached::Verbs(connector) => match connector.open() {
-                Ok(verbs) => AnyFabric::Verbs(verbs),
+                Ok(verbs) => Link::over_verbs(verbs),
                 Err(error) => {
                     self.fail(error.to_string());
                     return None;
                 }
             },
         };
-        Some(OneSided::new(fabric, &self.welcome.shards, self.welcome.rights, hint_bytes))
+        Some(OneSided::new(link, &self.welcome.shards, self.welcome.rights, hint_bytes))
     }
 
     /// Whether it is known to be broken for good. (Where only the CPU is asked the channel connects anew by itself.)
@@ -105,11 +105,6 @@ impl Connection {
     pub(crate) fn fail(&self, why: String) {
         // The first to fail says why.
         let _ = self.failed.set(why);
-    }
-
-    /// How often its channel connected anew.
-    pub(crate) fn reconnects(&self) -> u64 {
-        self.channel.reconnects()
     }
 
     #[inline]

@@ -31,7 +31,6 @@ pub(crate) struct Shared {
     pool: Arc<Pool>,
     /// Of the sessions that have ended.
     ended: Mutex<Stats>,
-    /// Of the connections that took another's place, and by the channels of those that are gone.
     reconnects: AtomicU64,
     reconnection: Reconnection,
     connection: RwLock<Arc<Connection>>,
@@ -79,7 +78,7 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = *self.ended.lock();
         self.pool.for_each(|core| stats += core.stats);
-        stats.reconnects = self.reconnects.load(Ordering::Relaxed) + self.connection().reconnects();
+        stats.reconnects = self.reconnects.load(Ordering::Relaxed);
         stats
     }
 
@@ -146,8 +145,8 @@ impl Shared {
 
     fn adopt(&self, connection: Connection) {
         let connection = Arc::new(connection);
-        let broken = std::mem::replace(&mut *self.connection.write(), Arc::clone(&connection));
-        self.reconnects.fetch_add(1 + broken.reconnects(), Ordering::Relaxed);
+        *self.connection.write() = Arc::clone(&connection);
+        self.reconnects.fetch_add(1, Ordering::Relaxed);
         // The old memory is let go now, not when each core is next used. Sessions do it themselves.
         self.pool.for_each(|core| core.rebind(&connection));
     }

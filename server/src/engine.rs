@@ -19,7 +19,8 @@ use farside_protocol::record;
 use farside_protocol::wire::{Condition, Hint, Response};
 use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record};
 use farside_transport::clock::{coarse_ns, fine_ns};
-use farside_transport::{AnyFabric, AnyLane};
+use farside_transport::shm::ShmLane;
+use farside_transport::verbs::Own;
 use farside_transport::{Counts, Fabric, LaneIo, drive};
 use std::mem;
 use std::sync::Arc;
@@ -66,8 +67,8 @@ struct Desk {
 /// Runs operations for the connections of one thread.
 pub(crate) struct Engine {
     state: Arc<State>,
-    fabric: AnyFabric,
-    lane: AnyLane,
+    fabric: Own,
+    lane: ShmLane,
     counts: Counts,
     epoch: LocalHandle,
     desks: Box<[Desk]>,
@@ -323,7 +324,7 @@ struct Place {
 /// An operation under way.
 struct Task<'e, 'k> {
     op: Op<'k>,
-    io: LaneIo<'e, AnyFabric>,
+    io: LaneIo<'e, Own>,
     desk: &'e mut Desk,
     sweeper: &'e Sweeper,
     /// Blocks this operation may have read are not freed before it ends.
@@ -355,9 +356,9 @@ impl Task<'_, '_> {
 /// Runs an operation again for which there were too many rivals, until its deadline: clients that had too many ask
 /// the server, which has nobody to ask.
 fn persist<T>(
-    io: &mut LaneIo<'_, AnyFabric>,
+    io: &mut LaneIo<'_, Own>,
     op: &Op<'_>,
-    mut run: impl FnMut(&mut LaneIo<'_, AnyFabric>) -> Result<T, Failure>,
+    mut run: impl FnMut(&mut LaneIo<'_, Own>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     loop {
         match run(io) {

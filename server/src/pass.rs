@@ -11,7 +11,8 @@ use farside_hashtable::plan::upkeep::{Tally, tend_line};
 use farside_protocol::limits::SLOTS_PER_LINE;
 use farside_protocol::{Life, SlotIndex, SlotState, SlotWord};
 use farside_transport::clock::fine_ns;
-use farside_transport::{AnyFabric, AnyLane};
+use farside_transport::shm::ShmLane;
+use farside_transport::verbs::Own;
 use farside_transport::{Counts, Fabric, LaneIo, drive};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ const BLOCKS_PER_STEP: usize = 4096;
 /// What a sweep works with.
 pub(crate) struct Tools {
     pub(crate) state: Arc<State>,
-    pub(crate) fabric: AnyFabric,
-    pub(crate) lane: AnyLane,
+    pub(crate) fabric: Own,
+    pub(crate) lane: ShmLane,
     pub(crate) counts: Counts,
     pub(crate) epoch: LocalHandle,
     /// An expired key is deleted when it has been expired for so long that every client's clock agrees.

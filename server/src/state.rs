@@ -9,9 +9,9 @@ use crate::sweep::{SweepCounts, Sweeper};
 use crate::token::Tokens;
 use crossbeam_epoch::Collector;
 use farside_protocol::Authority;
+use farside_transport::Denied;
 use farside_transport::shm::Shm;
-use farside_transport::verbs::{Listener, Loopback};
-use farside_transport::{AnyFabric, Denied};
+use farside_transport::verbs::{Listener, Own};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -128,11 +128,9 @@ impl State {
     }
 
     /// This server's memory as a fabric for plans that run in it, on one thread.
-    pub(crate) fn fabric(&self) -> AnyFabric {
+    pub(crate) fn fabric(&self) -> Own {
         let shm = Shm::new(self.shards.iter().map(|shard| shard.region.clone()), Denied::default());
-        match (&self.rdma, self.shards[0].superblock.authority) {
-            (Some(rdma), Authority::Nic) => AnyFabric::Loopback(Loopback::new(shm, rdma.clone())),
-            _ => AnyFabric::Shm(shm),
-        }
+        let is_the_devices = self.shards[0].superblock.authority == Authority::Nic;
+        Own::new(shm, self.rdma.clone().filter(|_| is_the_devices))
     }
 }

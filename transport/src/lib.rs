@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan (farside-hashtable) --Io--> LaneIo --Fabric--> shm     loads, stores and CAS on a shared mapping
-//!                                                    later   verbs, libfabric: completions that come late
+//!                                                    verbs   READ, WRITE and CAS by an RDMA device
 //! two-sided requests ------------> Channel            TCP or a Unix socket, pipelined
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! | [`driver`] | runs a plan over a fabric |
 //! | [`region`] | a shard's memory; the one module with unsafe code |
 //! | [`shm`] | the fabric of clients on the server's host |
+//! | [`verbs`] | the fabric of clients with an RDMA device |
 //! | [`sim`] | a fabric in memory that misbehaves as its seed says |
 //! | [`channel`] | the two-sided path and the control messages |
 //! | [`fd_passing`] | descriptors over a Unix socket |
@@ -26,7 +27,6 @@
 compile_error!("farside-transport needs Linux: sealed memfds and their passing between processes");
 
 pub mod address;
-pub mod any;
 pub mod capabilities;
 pub mod channel;
 pub mod clock;
@@ -41,7 +41,6 @@ pub mod sim;
 pub mod verbs;
 
 pub use address::Address;
-pub use any::{AnyFabric, AnyLane};
 pub use capabilities::{AtomicScope, Capabilities, Denied};
 pub use driver::{Counts, LaneIo, drive};
 pub use fabric::{Fabric, Lane, Posted};

@@ -5,9 +5,9 @@
 //! Device -- registers --> Listener                Connector, from the Welcome of a session
 //!              |  ticket, keys ------------------>    |
 //!              |<-- rdma_cm: connect, ticket ----     |-- Verbs, one for each thread: a queue pair
-//!              '-- Loopback, one for each thread      |
-//!                  of the server, if the device's     '-- Fabric: post, poll
-//!                  atomics are not the processor's
+//!              '-- Own, one for each thread of        |
+//!                  the server: to itself, if the      '-- Fabric: post, poll
+//!                  device's atomics are not the processor's
 //! ```
 //! The session itself lives on a TCP connection: it brings the ticket and the keys, leases and reports go over it, and
 //! when it ends the server destroys its queue pairs.
@@ -20,7 +20,7 @@ mod fabric;
 mod inventory;
 mod lane;
 mod listener;
-mod loopback;
+mod own;
 mod queue;
 mod remote;
 
@@ -32,7 +32,7 @@ pub use farside_verbs_sys as sys;
 pub use inventory::{Best, DeviceFacts, Found, PortFacts, Way, best, inventory};
 pub use lane::VerbsLane;
 pub use listener::{Device, Listener};
-pub use loopback::Loopback;
+pub use own::Own;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ mod way;
 
 pub(crate) use inbox::{Arrival, Inbox};
 pub(crate) use leases::Refusal;
-pub(crate) use one_sided::{OneSided, Report};
+use one_sided::Left;
+pub(crate) use one_sided::{Link, OneSided, Report};
 pub(crate) use way::Way;
 
 use crate::connection::Connection;
@@ -113,12 +114,9 @@ impl Core {
         let Some(near) = &mut self.near else { return Attempt::TwoSided };
         let counts = &mut self.stats[task.operation()].counts;
         let round_trips_before = counts.fabric.round_trips;
-        let mut way = near.way(task.key(), slice, &mut counts.fabric);
-        let hinted = way.hint.is_some();
+        let (attempt, Left { shard, hinted, wanted }) =
+            near.attempt(task, slice, &mut counts.fabric, outcome);
         counts.hint_hits += u64::from(hinted);
-        let attempt = task.attempt(&mut way, outcome);
-        let (shard, wanted) = (way.shard, way.wanted);
-        drop(way);
         counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
         if wanted.is_some() || near.is_due(shard) {
             if task.operation().is_update() {

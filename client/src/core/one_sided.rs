@@ -8,10 +8,12 @@ use farside_hashtable::plan::{Op, Table, bring_forward};
 use farside_protocol::wire::{self, LIVES_MAX, Rights};
 use farside_protocol::{Class, Key, KeyHash, Life, Superblock, TableSeed, Version};
 use farside_transport::capabilities::Path;
-use farside_transport::{AnyFabric, AnyLane, Fabric as _, Lane as _, LaneIo, drive};
+use farside_transport::shm::{Shm, ShmLane};
+use farside_transport::verbs::{Verbs, VerbsLane};
+use farside_transport::{Capabilities, Fabric as _, Lane as _, LaneIo, drive};
 
 use crate::stats::{FabricCounts, Stats};
-use crate::task::Slice;
+use crate::task::{Attempt, Outcome, Slice, Task};
 use std::mem;
 use std::pin::pin;
 
@@ -35,8 +37,48 @@ pub(crate) struct OneSided {
     reads: bool,
     /// Room for the forwards that are being made, so that taking them out allocates nothing.
     due: Vec<Forward>,
-    lane: AnyLane,
-    fabric: AnyFabric,
+    link: Link,
+}
+
+/// How the shards are reached, with the buffers of one operation. What an operation does is compiled for each, so that
+/// it asks which one this is once.
+#[expect(clippy::large_enum_variant, reason = "there is one for each core, in its place")]
+pub(crate) enum Link {
+    Shm { lane: ShmLane, fabric: Shm },
+    Verbs { lane: VerbsLane, fabric: Verbs },
+}
+
+/// Does the same with the fabric and the lane of a link, whichever it is.
+macro_rules! over {
+    ($link:expr, $fabric:ident, $lane:ident => $does:expr) => {
+        match $link {
+            Link::Shm { fabric: $fabric, lane: $lane } => $does,
+            Link::Verbs { fabric: $fabric, lane: $lane } => $does,
+        }
+    };
+}
+
+impl Link {
+    pub(crate) fn over_shm(fabric: Shm) -> Self {
+        Self::Shm { lane: fabric.open_lane(), fabric }
+    }
+
+    pub(crate) fn over_verbs(fabric: Verbs) -> Self {
+        Self::Verbs { lane: fabric.open_lane(), fabric }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        over!(self, fabric, _lane => fabric.capabilities())
+    }
+}
+
+/// What an attempt leaves to be done, in which shard.
+pub(crate) struct Left {
+    pub(crate) shard: usize,
+    /// Whether there was a hint.
+    pub(crate) hinted: bool,
+    /// Blocks to ask the server for, of which class.
+    pub(crate) wanted: Option<(Class, u16)>,
 }
 
 struct Shard {
@@ -62,15 +104,10 @@ impl Report {
 }
 
 impl OneSided {
-    /// Over `fabric`, whose regions are the `superblocks`', in a session with `rights`, with `hint_bytes` of
-    /// memory for hints.
-    pub(crate) fn new(
-        fabric: AnyFabric,
-        superblocks: &[Superblock],
-        rights: Rights,
-        hint_bytes: usize,
-    ) -> Self {
-        let capabilities = fabric.capabilities();
+    /// Over `link`, which leads to the `superblocks`' regions, in a session with `rights`, with `hint_bytes` of memory
+    /// for hints.
+    pub(crate) fn new(link: Link, superblocks: &[Superblock], rights: Rights, hint_bytes: usize) -> Self {
+        let capabilities = link.capabilities();
         let shard = |superblock: &Superblock| Shard {
             table: Table::new(superblock),
             updates: capabilities.updates(superblock.authority, rights) == Path::OneSided,
@@ -83,41 +120,53 @@ impl OneSided {
             seed: superblocks[0].seed,
             reads: capabilities.reads() == Path::OneSided,
             due: Vec::with_capacity(FORWARDS_BATCH * 2),
-            lane: fabric.open_lane(),
-            fabric,
+            link,
         }
     }
 
     /// Whether what it goes over stands, as far as is known.
     #[inline]
     pub(crate) fn is_intact(&self) -> bool {
-        self.fabric.is_intact()
+        over!(&self.link, fabric, _lane => fabric.is_intact())
     }
 
-    /// The way of an operation on `key` in `slice`.
+    /// Attempts `task` in `slice`.
     #[inline(always)]
-    pub(crate) fn way<'a>(&'a mut self, key: Key<'a>, slice: Slice, counts: &'a mut FabricCounts) -> Way<'a> {
+    pub(crate) fn attempt<'a, T: Task<'a>>(
+        &mut self,
+        task: &mut T,
+        slice: Slice,
+        counts: &mut FabricCounts,
+        outcome: &mut Outcome<T::Answer>,
+    ) -> (Attempt, Left) {
+        let key = task.key();
         let hash = KeyHash::of(key.as_bytes(), self.seed);
         let shard = hash.shard(self.shards.len());
         let Shard { table, updates, duties, leases } = &mut self.shards[shard];
-        Way {
-            io: LaneIo::new(&self.fabric, &mut self.lane, counts, shard, slice.end_ns),
-            op: Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns },
-            table,
-            duties,
-            leases,
-            hint: self.hints.get(hash),
-            hints: &mut self.hints,
-            shard,
-            reads: self.reads,
-            updates: *updates,
-            wanted: None,
-        }
+        let hint = self.hints.get(hash);
+        let hinted = hint.is_some();
+        over!(&mut self.link, fabric, lane => {
+            let mut way = Way {
+                io: LaneIo::new(fabric, lane, counts, shard, slice.end_ns),
+                op: Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns },
+                table,
+                duties,
+                leases,
+                hint,
+                hints: &mut self.hints,
+                reads: self.reads,
+                updates: *updates,
+                wanted: None,
+            };
+            let attempt = task.attempt(&mut way, outcome);
+            (attempt, Left { shard, hinted, wanted: way.wanted })
+        })
     }
 
     /// Touches the hints of keys that are looked up next, and then the records they lead to, if there are so many keys
     /// that most of that is not in the processor's caches. Nothing is concluded from it, so an old hint does no harm.
     pub(crate) fn touch<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) {
+        let Link::Shm { fabric, .. } = &self.link else { return };
         if self.hints.bytes() < TOUCHED_HINTS_MIN {
             return;
         }
@@ -126,7 +175,7 @@ impl OneSided {
         for hash in hashes {
             if let Some(hint) = self.hints.get(hash) {
                 let len = (hint.len as usize).min(TOUCHED_MAX);
-                self.fabric.touch(hash.shard(self.shards.len()), hint.locator.block().offset(), len);
+                fabric.touch(hash.shard(self.shards.len()), hint.locator.block().offset(), len);
             }
         }
     }
@@ -134,7 +183,7 @@ impl OneSided {
     /// What the last plan read.
     #[inline]
     pub(crate) fn incoming(&self) -> &[u8] {
-        self.lane.incoming()
+        over!(&self.link, _fabric, lane => lane.incoming())
     }
 
     /// Takes in leased blocks of `class`. Returns what to give back for there to be any.
@@ -221,14 +270,16 @@ impl OneSided {
     fn bring_forward(&mut self, shard: usize, stats: &mut Stats) {
         let Shard { table, duties, .. } = &mut self.shards[shard];
         mem::swap(&mut duties.forwards, &mut self.due);
-        for forward in self.due.drain(..) {
-            let until_ns = self.fabric.now() + FORWARD_NS_MAX;
-            let mut io = LaneIo::new(&self.fabric, &mut self.lane, &mut stats.upkeep, shard, until_ns);
-            // What fails stays as it is, and readers and the server's sweep come across it.
-            if drive(pin!(bring_forward(&mut io, table, forward, until_ns, duties))).is_ok() {
-                stats.forwards += 1;
+        over!(&mut self.link, fabric, lane => {
+            for forward in self.due.drain(..) {
+                let until_ns = fabric.now() + FORWARD_NS_MAX;
+                let mut io = LaneIo::new(fabric, lane, &mut stats.upkeep, shard, until_ns);
+                // What fails stays as it is, and readers and the server's sweep come across it.
+                if drive(pin!(bring_forward(&mut io, table, forward, until_ns, duties))).is_ok() {
+                    stats.forwards += 1;
+                }
             }
-        }
+        });
     }
 
     fn report(&mut self, shard: usize) -> Report {

@@ -5,7 +5,7 @@ use farside_hashtable::duties::Duties;
 use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{Op, Table};
 use farside_protocol::{Class, Life};
-use farside_transport::{AnyFabric, LaneIo};
+use farside_transport::{Fabric, LaneIo};
 
 use super::leases::{Leases, Refusal};
 use std::time::Duration;
@@ -13,14 +13,13 @@ use std::time::Duration;
 /// How long the other cores of a session that has too many blocks are given to give some back.
 const TOO_MANY_PAUSE: Duration = Duration::from_millis(2);
 
-pub(crate) struct Way<'a> {
-    pub(crate) io: LaneIo<'a, AnyFabric>,
+pub(crate) struct Way<'a, F: Fabric> {
+    pub(crate) io: LaneIo<'a, F>,
     pub(crate) op: Op<'a>,
     pub(crate) table: &'a Table,
     pub(crate) duties: &'a mut Duties,
     pub(super) leases: &'a mut Leases,
     pub(super) hints: &'a mut Hints,
-    pub(super) shard: usize,
     pub(super) reads: bool,
     pub(super) updates: bool,
     /// What is remembered of the key.
@@ -29,7 +28,7 @@ pub(crate) struct Way<'a> {
     pub(super) wanted: Option<(Class, u16)>,
 }
 
-impl Way<'_> {
+impl<F: Fabric> Way<'_, F> {
     /// Remembers where the key's record is.
     #[inline]
     pub(crate) fn remember(&mut self, hint: Hint) {

@@ -7,7 +7,7 @@ use crate::value::Delete;
 use farside_hashtable::plan;
 use farside_protocol::Key;
 use farside_protocol::wire::{Condition, Request, Response};
-use farside_transport::drive;
+use farside_transport::{Fabric, drive};
 use std::pin::pin;
 
 pub(crate) struct DeleteTask<'a> {
@@ -28,7 +28,7 @@ impl<'a> Task<'a> for DeleteTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Delete>) -> Attempt {
+    fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Delete>) -> Attempt {
         if !way.updates() {
             return Attempt::TwoSided;
         }

@@ -6,7 +6,7 @@ use crate::stats::Operation;
 use farside_hashtable::plan::{self, Failure};
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{Class, Key, record};
-use farside_transport::drive;
+use farside_transport::{Fabric, drive};
 use std::pin::pin;
 
 pub(crate) struct FetchAddTask<'a> {
@@ -33,7 +33,7 @@ impl<'a> Task<'a> for FetchAddTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<i64>) -> Attempt {
+    fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<i64>) -> Attempt {
         let class = Class::holding(self.record_len()).expect("the longest key leaves room for a counter");
         let lease = match way.lease(class, outcome) {
             Ok(lease) => lease,

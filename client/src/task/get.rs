@@ -8,7 +8,7 @@ use farside_hashtable::Io as _;
 use farside_hashtable::plan::{self, Got};
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{Key, Version};
-use farside_transport::drive;
+use farside_transport::{Fabric, drive};
 use std::ops::Range;
 use std::pin::pin;
 
@@ -38,7 +38,7 @@ impl<'a> GetTask<'a> {
 
     /// Takes in what was found.
     #[inline]
-    fn take_in(&mut self, way: &mut Way<'_>, got: Got) {
+    fn take_in<F: Fabric>(&mut self, way: &mut Way<'_, F>, got: Got) {
         if let Some(hint) = got.hint {
             way.remember(hint);
         }
@@ -53,7 +53,7 @@ impl<'a> GetTask<'a> {
     }
 
     #[cold]
-    fn attempt_cold(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<bool>) -> Attempt {
+    fn attempt_cold<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<bool>) -> Attempt {
         let duties = way.updates().then_some(&mut *way.duties);
         let got = drive(pin!(plan::get_cold(&mut way.io, way.table, &way.op, duties)));
         outcome.answer(match got {
@@ -82,7 +82,7 @@ impl<'a> Task<'a> for GetTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Self::Answer>) -> Attempt {
+    fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Self::Answer>) -> Attempt {
         if !way.reads() {
             return Attempt::TwoSided;
         }

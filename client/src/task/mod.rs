@@ -17,7 +17,7 @@ use crate::stats::Operation;
 use farside_hashtable::plan::Failure;
 use farside_protocol::Key;
 use farside_protocol::wire::{Request, Response};
-use farside_transport::clock;
+use farside_transport::{Fabric, clock};
 use std::time::{Duration, Instant};
 
 /// One operation on its way.
@@ -32,7 +32,7 @@ pub(crate) trait Task<'a> {
     fn key(&self) -> Key<'a>;
 
     /// Tries it one-sidedly, to the way's deadline at the latest. Holds the thread for no longer.
-    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Self::Answer>) -> Attempt;
+    fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Self::Answer>) -> Attempt;
 
     /// The same as a request to the server.
     fn request(&self) -> Request<'_>;

@@ -7,7 +7,7 @@ use crate::value::Put;
 use farside_hashtable::plan;
 use farside_protocol::wire::{Condition, Request, Response};
 use farside_protocol::{Key, Record};
-use farside_transport::drive;
+use farside_transport::{Fabric, drive};
 use std::pin::pin;
 
 pub(crate) struct PutTask<'a> {
@@ -31,7 +31,7 @@ impl<'a> Task<'a> for PutTask<'a> {
     }
 
     #[inline]
-    fn attempt(&mut self, way: &mut Way<'_>, outcome: &mut Outcome<Put>) -> Attempt {
+    fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Put>) -> Attempt {
         let class = self.record.class();
         let lease = match way.lease(class, outcome) {
             Ok(lease) => lease,

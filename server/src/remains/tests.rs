@@ -12,15 +12,15 @@ use farside_hashtable::plan::{self, Op, Table, bring_forward};
 use farside_hashtable::{Chain, Io, Lost};
 use farside_protocol::wire::{Condition, Rights};
 use farside_protocol::{Key, Life, Record};
-use farside_transport::AnyFabric;
 use farside_transport::clock::coarse_ns;
+use farside_transport::verbs::Own;
 use std::future::pending;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
 /// Carries out so many steps, and then never another: what comes of a plan when its process is killed.
 struct Dying<'s> {
-    io: LaneIo<'s, AnyFabric>,
+    io: LaneIo<'s, Own>,
     steps: usize,
 }
 

@@ -77,9 +77,10 @@ impl Fabric for Verbs {
         self.queue.poll_fence()
     }
 
+    /// Exact, as the clock of who does not share the server's ticks has to be (see [`clock`]).
     #[inline]
     fn now(&self) -> u64 {
-        clock::coarse_ns()
+        clock::fine_ns()
     }
 
     fn fine_ns(&self) -> u64 {

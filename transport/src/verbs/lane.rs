@@ -44,12 +44,14 @@ impl VerbsLane {
         FOUND_LEN + out_len(chain)
     }
 
-    /// Registers memory for `chain` unless there is enough, and copies in what it writes.
+    /// Registers memory for `chain` unless there is enough, and copies in what it writes, unless all of that is at most
+    /// `inline_len` bytes, which travel in the request.
     pub(super) fn prepare(
         &mut self,
         domain: &Arc<ProtectionDomain>,
         chain: &Chain,
-    ) -> Result<&Registered, RegisterError> {
+        inline_len: usize,
+    ) -> Result<(), RegisterError> {
         let out = out_len(chain);
         let needed = FOUND_LEN + out + in_len(chain);
         let serves =
@@ -60,8 +62,15 @@ impl VerbsLane {
             self.registered = Some(MemoryRegion::new(domain, buffer, Access::LOCAL_WRITE)?);
         }
         let registered = self.registered.as_ref().expect("made just now, or there");
-        registered.write(Self::OUT_AT, &self.outgoing[..out]).expect("it has room for all of the chain");
-        Ok(registered)
+        if out > inline_len {
+            registered.write(Self::OUT_AT, &self.outgoing[..out]).expect("it has room for all of the chain");
+        }
+        Ok(())
+    }
+
+    /// The first `len` bytes that a WRITE carries.
+    pub(super) fn written(&self, len: usize) -> &[u8] {
+        &self.outgoing[..len]
     }
 
     /// Copies out what a completed `chain` brought and found.

@@ -59,6 +59,11 @@ impl Queue {
         !self.failed.get() && !self.is_stuck()
     }
 
+    /// WRITEs of at most so many bytes carry them in the request, which spares the device a look at this memory.
+    fn inline_len(&self) -> usize {
+        self.pair.inline_len_max() as usize
+    }
+
     /// The device and its port.
     pub(super) fn device(&self) -> String {
         format!("{} port {}", self.pair.domain().context().name(), self.id.port())
@@ -74,12 +79,13 @@ impl Queue {
         if self.failed.get() || !lane.holds(chain) {
             return Err(Lost);
         }
-        let registered = lane.prepare(self.pair.domain(), chain).map_err(|error| {
+        lane.prepare(self.pair.domain(), chain, self.inline_len()).map_err(|error| {
             tracing::error!("{error}");
             Lost
         })?;
         let token = self.next_token.replace(self.next_token.get().wrapping_add(1));
-        if let Err(refusal) = self.post_list(token, registered, shard, chain) {
+        let posted = self.post_list(token, lane, shard, chain);
+        if let Err(refusal) = posted {
             // A list that a provider refused may have begun.
             self.failed.set(true);
             tracing::error!("a chain was not posted: {refusal}");
@@ -94,10 +100,11 @@ impl Queue {
     fn post_list(
         &self,
         token: u32,
-        registered: &Registered,
+        lane: &VerbsLane,
         shard: &RemoteShard,
         chain: &Chain,
     ) -> Result<(), Refusal> {
+        let registered = lane.registered.as_ref().ok_or(Refusal::Bounds)?;
         let mut list = SendList::<CHAIN_REQUESTS>::new();
         let in_at = VerbsLane::in_at(chain);
         let longest = self.pair.message_len_max() as usize & !7;
@@ -116,6 +123,9 @@ impl Queue {
                 let operation = match *step {
                     Step::Read { to, .. } => {
                         Operation::Read { into: local(in_at + to as usize + from, part)?, from: remote }
+                    }
+                    Step::Write { .. } if len <= self.inline_len() => {
+                        Operation::WriteInline { bytes: lane.written(len), to: remote }
                     }
                     Step::Write { .. } => {
                         Operation::Write { from: local(VerbsLane::OUT_AT + from, part)?, to: remote }

@@ -185,15 +185,15 @@ fn the_servers_own_swaps_and_its_clients_are_atomic_to_each_other() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let shm = Shm::new([bed.region.clone()], Denied::default());
-                    let loopback = Loopback::new(shm, bed.listener.clone());
-                    let (mut lane, mut counts) = (loopback.open_lane(), Counts::default());
+                    let own = Own::new(shm, Some(bed.listener.clone()));
+                    let (mut lane, mut counts) = (own.open_lane(), Counts::default());
                     add(&mut |expect, new| {
-                        let mut io = LaneIo::new(&loopback, &mut lane, &mut counts, 0, u64::MAX);
+                        let mut io = LaneIo::new(&own, &mut lane, &mut counts, 0, u64::MAX);
                         let mut chain = Chain::from_iter([Step::compare_swap(word, expect, new)]);
                         assert_eq!(drive(io.run(&mut chain)), Ok(()));
                         chain[0].outcome().map_or_else(|found| found, |()| expect)
                     });
-                    assert_eq!(loopback.poll_fence(0), Some(Ok(())));
+                    assert_eq!(own.poll_fence(0), Some(Ok(())));
                 });
             }
             scope.spawn(|| {

@@ -55,7 +55,6 @@ mod error;
 pub mod ffi;
 mod gid;
 mod library;
-pub mod litmus;
 mod memory;
 mod queue_pair;
 mod send_list;

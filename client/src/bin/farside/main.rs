@@ -8,12 +8,13 @@ mod commands;
 mod input;
 mod output;
 
+use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::of_this_process();
+    let cli = cli::Cli::parse();
     commands::run(&cli).unwrap_or_else(|error| {
         error.report(cli.json);
-        error.exit_code()
+        ExitCode::FAILURE
     })
 }

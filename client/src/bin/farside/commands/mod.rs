@@ -28,8 +28,6 @@ pub(crate) enum CommandError {
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
     OutFile { path: String, source: io::Error },
-    #[error("the litmus test cannot be run: {0}")]
-    Litmus(String),
 }
 
 #[derive(Serialize)]
@@ -45,19 +43,7 @@ impl CommandError {
             Self::Farside(error) => error.kind().name(),
             Self::Input(InputError::TooLong { .. }) => "too_large",
             Self::Input(InputError::Unreadable { .. }) => "input",
-            Self::Litmus(_) => "litmus",
             Self::Output(_) | Self::OutFile { .. } => "output",
-        }
-    }
-
-    /// 2 for what is wrong however the table and the server are, 1 for what failed.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        use farside::Error::{Configuration, Size, TokenFile};
-        match self {
-            Self::Farside(Configuration(_) | Size(_) | TokenFile { .. }) | Self::Input(_) => {
-                ExitCode::from(2)
-            }
-            Self::Farside(_) | Self::Output(_) | Self::OutFile { .. } => ExitCode::FAILURE,
         }
     }
 
@@ -80,7 +66,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Cas(cas) => cas::run(cli, cas),
         Command::Incr(incr) => incr::run(cli, incr),
         Command::Stats => stats::run(cli),
-        Command::Doctor(doctor) => doctor::run(cli, doctor),
+        Command::Doctor => doctor::run(cli),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The server's own way to a table whose words its RDMA device alone may change.
+//! The server's own way to its table, whose words perhaps its RDMA device alone may change.
 //!
 //! The device's compare-and-swaps are atomic to each other and not to the processor's. So the server reads and writes
-//! its memory as ever, and has the device make its compare-and-swaps, over a queue pair from itself to itself. In a
+//! its memory as ever, and then has the device make its compare-and-swaps, over a queue pair from itself to itself. In a
 //! chain each step is done before the next begins: a CAS has changed the memory when its completion is there, and
 //! what the processor wrote before it was posted the device sees.
 
@@ -19,9 +19,10 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// Belongs to one thread.
 #[derive(Debug)]
-pub struct Loopback {
+pub struct Own {
     shm: Shm,
-    listener: Listener,
+    /// What registered the memory, if its device makes the compare-and-swaps.
+    swaps: Option<Listener>,
     link: RefCell<Option<Link>>,
 }
 
@@ -33,16 +34,23 @@ struct Link {
     ticket: u128,
 }
 
-impl Loopback {
-    /// Over the server's own memory, which `listener` has registered. Connects when it is first needed.
-    pub fn new(shm: Shm, listener: Listener) -> Self {
-        Self { shm, listener, link: RefCell::new(None) }
+impl Own {
+    /// Over the server's own memory, with compare-and-swaps by the processor, or by the device of `swaps`, which has
+    /// registered the memory. Connects when that is first needed.
+    pub fn new(shm: Shm, swaps: Option<Listener>) -> Self {
+        Self { shm, swaps, link: RefCell::new(None) }
     }
 
-    fn step(&self, lane: &mut ShmLane, shard: usize, step: &mut Step) -> Result<(), Lost> {
+    fn step(
+        &self,
+        listener: &Listener,
+        lane: &mut ShmLane,
+        shard: usize,
+        step: &mut Step,
+    ) -> Result<(), Lost> {
         let mut chain = Chain::from_iter([*step]);
         if let Step::CompareSwap { .. } = step {
-            let outcome = self.compare_swap(shard, &mut chain);
+            let outcome = self.compare_swap(listener, shard, &mut chain);
             *step = chain[0];
             return outcome;
         }
@@ -52,17 +60,17 @@ impl Loopback {
         }
     }
 
-    fn compare_swap(&self, shard: usize, chain: &mut Chain) -> Result<(), Lost> {
+    fn compare_swap(&self, listener: &Listener, shard: usize, chain: &mut Chain) -> Result<(), Lost> {
         let mut link = self.link.borrow_mut();
         if link.is_none() {
-            let (ticket, queue) = self.listener.connect_to_itself().map_err(|error| {
+            let (ticket, queue) = listener.connect_to_itself().map_err(|error| {
                 tracing::error!("the server cannot reach its own memory over its RDMA device: {error}");
                 Lost
             })?;
             *link = Some(Link { queue, lane: VerbsLane::default(), ticket });
         }
         let Link { queue, lane, .. } = link.as_mut().expect("made above if it was missing");
-        queue.post(lane, self.listener.remote_shard(shard).ok_or(Lost)?, chain)?;
+        queue.post(lane, listener.remote_shard(shard).ok_or(Lost)?, chain)?;
         let until_ns = self.shm.now() + PATIENCE_NS;
         loop {
             if let Some(outcome) = queue.poll(lane, chain) {
@@ -77,20 +85,23 @@ impl Loopback {
     }
 }
 
-impl Fabric for Loopback {
+impl Fabric for Own {
     type Lane = ShmLane;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { atomics: AtomicScope::Device, ..self.shm.capabilities() }
+        let atomics = if self.swaps.is_some() { AtomicScope::Device } else { AtomicScope::Global };
+        Capabilities { atomics, ..self.shm.capabilities() }
     }
 
     fn open_lane(&self) -> ShmLane {
         self.shm.open_lane()
     }
 
+    #[inline]
     fn post(&self, lane: &mut ShmLane, shard: usize, chain: &mut Chain) -> Posted {
+        let Some(listener) = &self.swaps else { return self.shm.post(lane, shard, chain) };
         let mut steps = chain.iter_mut();
-        Posted::Done(steps.try_for_each(|step| self.step(lane, shard, step)))
+        Posted::Done(steps.try_for_each(|step| self.step(listener, lane, shard, step)))
     }
 
     fn poll(&self, lane: &mut ShmLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
@@ -103,9 +114,11 @@ impl Fabric for Loopback {
 
     /// Both ends are this process's, so it can always be had: the queue pair is ended, and another made when needed.
     fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
-        if let Some(Link { queue, ticket, .. }) = self.link.borrow_mut().take() {
+        if let (Some(listener), Some(Link { queue, ticket, .. })) =
+            (&self.swaps, self.link.borrow_mut().take())
+        {
             drop(queue);
-            self.listener.fence(ticket);
+            listener.fence(ticket);
         }
         Some(Ok(()))
     }
