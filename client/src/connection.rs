@@ -215,7 +215,7 @@ fn leased(outcome: Result<Answer, CallError>) -> Result<Vec<Life>, Refusal> {
     })?;
     match answer.response() {
         Ok(Response::Leased { lives, .. }) if !lives.is_empty() => Ok(lives),
-        Ok(Response::Leased { retry_ms: 0, .. }) => Err(Refusal::Failed(Error::MemoryFull)),
+        Ok(Response::Leased { retry_ms: 0, .. }) => Err(Refusal::Full),
         Ok(Response::Leased { retry_ms, .. }) => Err(Refusal::Later(Duration::from_millis(retry_ms.into()))),
         _ => Err(Refusal::Failed(Error::Server {
             kind: ErrorKind::Incompatible,

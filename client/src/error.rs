@@ -39,12 +39,6 @@ pub enum Error {
          existing keys are served"
     )]
     IndexFull,
-    /// The shard's memory is used up.
-    #[error(
-        "the memory of the key's shard is used up: delete keys, or start the server with more --memory; existing \
-         keys are served"
-    )]
-    MemoryFull,
     /// The record is damaged and stays so.
     #[error(
         "the record of this key is damaged: put the key again, and look for failing memory on the server's host"
@@ -111,7 +105,7 @@ impl Error {
             Self::Size(SizeError::KeyTooLong(_) | SizeError::ValueTooLong(_)) => ErrorKind::TooLarge,
             Self::Deadline(_) => ErrorKind::Deadline,
             Self::Indeterminate(_) => ErrorKind::Indeterminate,
-            Self::IndexFull | Self::MemoryFull => ErrorKind::Full,
+            Self::IndexFull => ErrorKind::Full,
             Self::Corrupt => ErrorKind::Corrupt,
             Self::ReadOnly => ErrorKind::Refused,
             Self::Unavailable { .. } | Self::Start(_) => ErrorKind::Unavailable,

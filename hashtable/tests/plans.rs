@@ -41,6 +41,36 @@ fn warm_operations_take_one_round_trip() {
 }
 
 #[test]
+fn a_record_may_lie_in_a_larger_block_than_it_needs() {
+    let mut world = World::new(64);
+    let (lease, op) = (world.lease(3000), world.op(b"key"));
+    let record = Record::new(op.key, b"small").unwrap();
+    assert!(record.class() < lease.class);
+    let stored = run(put(
+        &mut world.io,
+        &world.table,
+        &op,
+        &record,
+        Condition::Always,
+        lease,
+        None,
+        &mut world.duties,
+    ));
+    let Ok(Put::Stored { hint, .. }) = stored else { panic!("{stored:?}") };
+    assert_eq!(world.get(b"key").as_deref(), Some(&b"small"[..]));
+    let op = world.op(b"key");
+    let got = run(get(&mut world.io, &world.table, &op, Some(&hint), None)).unwrap().unwrap();
+    assert_eq!((&farside_hashtable::Io::incoming(&world.io)[got.value], got.hint), (&b"small"[..], None));
+    let (life, class) = (lease.life, lease.class);
+    let reach = run(upkeep::reclaim(&mut world.io, &world.table, life, class, LATER)).unwrap();
+    assert_eq!(reach, Reach::Reachable);
+    assert!(matches!(world.put(b"key", b"next"), Put::Stored { .. }));
+    world.bring_forward();
+    assert_eq!(world.duties.retired, [life]);
+    assert_eq!(world.only_record().1, b"next");
+}
+
+#[test]
 fn a_stale_hint_follows_one_successor_and_then_goes_to_the_slot() {
     let mut world = World::new(64);
     let Put::Stored { hint, .. } = world.put(b"key", b"0") else { panic!() };
@@ -154,7 +184,7 @@ fn fetch_add_counts_from_zero_and_refuses_other_values() {
         let op = world.op(b"key");
         let added = run(fetch_add(&mut world.io, &world.table, &op, delta, lease, hint, &mut world.duties));
         let added = added.unwrap();
-        assert_eq!((added.value, added.version), (sum, Version::of(lease)));
+        assert_eq!((added.value, added.version), (sum, Version::of(lease.life)));
         hint = Some(added.hint);
     }
     let lease = world.lease(51);
@@ -206,10 +236,10 @@ fn only_a_blind_write_absorbs() {
         let mut world = World::new(64);
         world.put(b"key", b"0");
         let (_, word) = world.slots()[0];
-        let other = world.lease(64);
+        let other = world.lease(64).life;
         let mut bytes = [0; 64];
         let record = Record::new(Key::new(b"key").unwrap(), b"rival").unwrap();
-        let locator = record.encode(word.locator().fingerprint(), other, &mut bytes);
+        let locator = record.encode(word.locator().fingerprint(), record.class(), other, &mut bytes);
         let first = world.io.round_trips;
         world.io.before = Some(Box::new(move |round_trip, words| {
             // Before the PUT's [WRITE, CAS], its third round trip, the rival supersedes the record.
@@ -382,6 +412,6 @@ fn reclaim_tells_what_a_dead_client_published() {
     assert_eq!(reach(&mut world, life), Ok(Reach::Unreachable));
     assert!(world.slots().is_empty());
     // Died before it wrote anything.
-    let never = world.lease(44);
+    let never = world.lease(44).life;
     assert_eq!(reach(&mut world, never), Ok(Reach::Unreachable));
 }

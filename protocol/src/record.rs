@@ -101,19 +101,20 @@ impl<'a> Record<'a> {
         self.value.is_empty()
     }
 
-    /// The class of block it takes.
+    /// The smallest class of block that holds it.
     pub fn class(&self) -> Class {
         Class::holding(self.len()).expect("key and value were checked against the limits")
     }
 
-    /// Writes the record as it is published in `life` under `fingerprint`, its link END, to the start of `out`,
-    /// and returns the locator under which it verifies.
+    /// Writes the record as it is published in `life`, of a block of `class`, under `fingerprint`, its link END, to
+    /// the start of `out`, and returns the locator under which it verifies.
     ///
     /// # Panics
     /// If `out` is shorter than [`Record::len`].
     #[inline]
-    pub fn encode(&self, fingerprint: u16, life: Life, out: &mut [u8]) -> Locator {
-        let locator = Locator::new(fingerprint, self.class(), life);
+    pub fn encode(&self, fingerprint: u16, class: Class, life: Life, out: &mut [u8]) -> Locator {
+        debug_assert!(self.len() <= class.size());
+        let locator = Locator::new(fingerprint, class, life);
         let key = self.key.0;
         let out = &mut out[..self.len()];
         out[..8].copy_from_slice(&Link::end_of(life).to_bits().to_le_bytes());
@@ -228,7 +229,7 @@ mod tests {
     fn sample(key: &[u8], value: &[u8], life: Life) -> (Vec<u8>, Locator) {
         let record = Record::new(Key::new(key).unwrap(), value).unwrap();
         let mut bytes = vec![0; record.len()];
-        let locator = record.encode(7, life, &mut bytes);
+        let locator = record.encode(7, record.class(), life, &mut bytes);
         (bytes, locator)
     }
 

@@ -31,6 +31,9 @@ pub struct Config {
     /// How long a retired block rests before it is used again (rule T1), whole milliseconds. An operation that
     /// takes longer from its first read to its last is repeated.
     pub quarantine: Duration,
+    /// How long a key must have been expired before its memory is freed: at least what the clocks of the clients'
+    /// hosts differ by, so that none of them still takes it for live.
+    pub expiry_grace: Duration,
     /// A session that is silent for longer is ended.
     pub session_lease: Duration,
     /// Threads that serve connections; `None`: one for each processor.
@@ -65,6 +68,7 @@ impl Default for Config {
             max_keys: None,
             huge_pages: HugePages::Try,
             quarantine: Duration::from_millis(100),
+            expiry_grace: Duration::from_secs(2),
             session_lease: Duration::from_secs(10),
             threads: None,
             max_connections: 10_000,
@@ -105,6 +109,9 @@ pub enum ConfigError {
     /// The quarantine is too short or too long.
     #[error("a quarantine of {0:?}: it must be 20 ms to 1 h, in whole milliseconds")]
     Quarantine(Duration),
+    /// The grace is too long.
+    #[error("an expiry grace of {0:?}: it must be at most 1 h")]
+    ExpiryGrace(Duration),
     /// The session lease is too short or too long.
     #[error("a session lease of {0:?}: it must be 100 ms to 1 h")]
     SessionLease(Duration),
@@ -137,6 +144,9 @@ impl Config {
         let whole_ms = self.quarantine.subsec_nanos().is_multiple_of(1_000_000);
         if !whole_ms || !(20..=3_600_000).contains(&self.quarantine.as_millis()) {
             return Err(ConfigError::Quarantine(self.quarantine));
+        }
+        if self.expiry_grace > Duration::from_secs(3600) {
+            return Err(ConfigError::ExpiryGrace(self.expiry_grace));
         }
         if !(100..=3_600_000).contains(&self.session_lease.as_millis()) {
             return Err(ConfigError::SessionLease(self.session_lease));
@@ -232,6 +242,7 @@ mod tests {
             (Config { memory: u64::MAX, shards: Some(1), ..default() }, "lines of index"),
             (Config { quarantine: Duration::from_millis(19), ..default() }, "quarantine"),
             (Config { quarantine: Duration::from_micros(100_500), ..default() }, "quarantine"),
+            (Config { expiry_grace: Duration::from_secs(3601), ..default() }, "expiry grace"),
             (Config { session_lease: Duration::ZERO, ..default() }, "session lease"),
             (Config { threads: Some(0), ..default() }, "0 threads"),
             (Config { max_connections: 0, ..default() }, "0 connections"),

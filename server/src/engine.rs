@@ -14,7 +14,7 @@ use crossbeam_epoch::{Guard, LocalHandle};
 use farside_hashtable::Io;
 use farside_hashtable::duties::{Duties, Forward};
 use farside_hashtable::heap::{LeaseError, Report};
-use farside_hashtable::plan::{self, Added, Delete, Failure, Op, Put};
+use farside_hashtable::plan::{self, Added, Delete, Failure, Lease, Op, Put};
 use farside_protocol::record;
 use farside_protocol::wire::{Condition, Hint, Response};
 use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record};
@@ -33,6 +33,9 @@ const OPERATION: Duration = Duration::from_secs(2);
 /// Bytes of blocks that an engine leases at a time, for each class, and the most blocks.
 const STOCK_BYTES: usize = 16 << 10;
 const STOCK_BLOCKS: usize = 32;
+
+/// How much larger than a record's own class its block may be. Past that few records would fill the memory.
+const OVERSIZE_MAX: usize = 64;
 
 /// Slots that are brought forward at a time.
 const FORWARDS: usize = 64;
@@ -126,8 +129,8 @@ impl Engine {
         id: u64,
         out: &mut Vec<u8>,
     ) -> Answer {
-        let (place, class) = (self.place(record.key), record.class());
-        let lease = match self.take_block(place.shard, class) {
+        let place = self.place(record.key);
+        let lease = match self.take_block(place.shard, record.class()) {
             Ok(lease) => lease,
             Err(shortage) => return shortage.into(),
         };
@@ -138,7 +141,7 @@ impl Engine {
             drive(plan::put(io, table, &op, record, condition, lease, None, duties))
         });
         if !Put::spends_lease(&outcome) {
-            stock[class.index()].push(lease);
+            stock[lease.class.index()].push(lease.life);
         }
         let (response, status) = match outcome {
             Ok(Put::Stored { version, hint }) => {
@@ -195,7 +198,7 @@ impl Engine {
             }
             Err(failure) => {
                 if failure != Failure::Indeterminate {
-                    stock[class.index()].push(lease);
+                    stock[lease.class.index()].push(lease.life);
                 }
                 task.failed(failure, id, out)
             }
@@ -221,7 +224,21 @@ impl Engine {
         }
     }
 
-    fn take_block(&mut self, shard: usize, class: Class) -> Result<Life, Shortage> {
+    /// A block for a record of `class`. If there is none of that class nor will be, it is a larger one: memory that
+    /// was cut for larger records may be all that is free, and cannot be cut anew for long.
+    fn take_block(&mut self, shard: usize, class: Class) -> Result<Lease, Shortage> {
+        let fits = |other: &Class| *other >= class && other.size() <= class.size() * OVERSIZE_MAX;
+        for class in Class::all().filter(fits) {
+            match self.take_block_of(shard, class) {
+                Ok(life) => return Ok(Lease { life, class }),
+                Err(Shortage::Full) => {}
+                Err(until) => return Err(until),
+            }
+        }
+        Err(Shortage::Full)
+    }
+
+    fn take_block_of(&mut self, shard: usize, class: Class) -> Result<Life, Shortage> {
         if let Some(life) = self.desks[shard].stock[class.index()].pop() {
             return Ok(life);
         }

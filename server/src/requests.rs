@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::stats::{Kind, Status};
 use crate::worker::Worker;
 use farside_hashtable::heap::Report;
+use farside_protocol::limits::TAG_PERIOD;
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{ErrorKind, Record};
 use std::time::Duration;
@@ -78,8 +79,13 @@ pub(crate) fn execute(
         Answer::Done(status) => worker.count(session.via, kind, status),
         Answer::NoMemory { retry: Some(retry) } if may_wait => return Outcome::Wait(retry),
         Answer::NoMemory { .. } => {
-            let message = "memory is used up: delete keys, or give the server more (--memory)";
-            fail(ErrorKind::Full, message, id, out);
+            let quarantine_ms = worker.state.shards[0].superblock.quarantine_ms;
+            let message = format!(
+                "there is no memory for a record of this size: delete keys, or give the server more (--memory); what \
+                 other sizes no longer need serves this one {} s later",
+                (quarantine_ms * TAG_PERIOD).div_ceil(1000)
+            );
+            fail(ErrorKind::Full, &message, id, out);
             worker.count(session.via, kind, Status::Failed(ErrorKind::Full));
         }
     }

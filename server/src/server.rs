@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// A server that is not started yet.
@@ -121,7 +121,7 @@ impl Server {
         });
         tell(&state, &config, address, device.as_deref());
         let mut running = Running { state, address, threads: Vec::new() };
-        running.spawn(Doors { tcp, unix }, orders).map_err(|source| {
+        running.spawn(Doors { tcp, unix }, orders, config.expiry_grace).map_err(|source| {
             // `running` is dropped, which ends the threads that did start.
             StartError::System { what: "start the server's threads", source }
         })?;
@@ -225,8 +225,8 @@ impl Running {
         self.state.clone()
     }
 
-    fn spawn(&mut self, doors: Doors, orders: sweep::Orders) -> io::Result<()> {
-        self.threads.push(sweep::spawn(self.state.clone(), orders)?);
+    fn spawn(&mut self, doors: Doors, orders: sweep::Orders, grace: Duration) -> io::Result<()> {
+        self.threads.push(sweep::spawn(self.state.clone(), orders, grace)?);
         let mut workers = Vec::new();
         for index in 0..self.state.counters.len() {
             let (sender, arrivals) = mpsc::unbounded_channel();

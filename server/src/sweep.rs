@@ -27,10 +27,6 @@ const PACE_IN_HURRY: u32 = 4;
 /// How often blocks are freed that nobody has asked for.
 const RELEASE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a key must have been expired before it is deleted: longer than any deadline and the difference of
-/// clocks, so that no client still takes it for live.
-const GRACE: Duration = Duration::from_secs(60);
-
 /// The clock is looked at this often at least while some key expires far in the future.
 const EXPIRY_MAX: Duration = Duration::from_secs(3600);
 
@@ -140,14 +136,16 @@ impl SweepCounts {
 }
 
 /// Starts the thread.
-pub(crate) fn spawn(state: Arc<State>, orders: Orders) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(state: Arc<State>, orders: Orders, grace: Duration) -> io::Result<JoinHandle<()>> {
     thread::spawn(state, "farside-sweep".into(), Role::Upkeep, move |state| {
-        Sweep::new(state).run(&orders.0);
+        Sweep::new(state, grace).run(&orders.0);
     })
 }
 
 struct Sweep {
     tools: Tools,
+    /// An expired key is deleted when it has been expired for so long.
+    grace: Duration,
     remains: Vec<Remains>,
     next_release: Instant,
     pass: Option<Pass>,
@@ -161,10 +159,11 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn new(state: Arc<State>) -> Self {
+    fn new(state: Arc<State>, grace: Duration) -> Self {
         let now = Instant::now();
         Self {
-            tools: Tools::new(state, GRACE),
+            tools: Tools::new(state, grace),
+            grace,
             remains: Vec::new(),
             next_release: now,
             pass: None,
@@ -258,7 +257,7 @@ impl Sweep {
         }
         self.next_expiry = found.expires_first_ms.map(|expires_ms| {
             let wait = Duration::from_millis(expires_ms.saturating_sub(wall_ms()));
-            self.last_pass_ended + wait.min(EXPIRY_MAX) + GRACE
+            self.last_pass_ended + wait.min(EXPIRY_MAX) + self.grace
         });
     }
 }

@@ -36,7 +36,7 @@ use crate::linearizability;
 use audit::{audit, audit_end};
 use client::Client;
 use farside_hashtable::duties::Duties;
-use farside_hashtable::plan::{Op, Put, put};
+use farside_hashtable::plan::{Lease, Op, Put, put};
 use farside_protocol::wire::Condition;
 use farside_protocol::{Key, Record};
 use farside_transport::sim::{ClientId, Rng, Sim};
@@ -251,10 +251,11 @@ fn fill(shared: &Shared, fabric: &Sim) {
             .borrow_mut()
             .lease(CROWD, record.class(), 1, shared.world.now_ns(), &mut lives)
             .expect("the heap has room for the crowd");
+        let lease = Lease { life: lives[0], class: record.class() };
         let mut io = LaneIo::new(fabric, &mut lane, &mut counts, 0, u64::MAX);
         let op = Op::new(&shared.table, key, fabric.now(), u64::MAX);
         let stored =
-            drive(put(&mut io, &shared.table, &op, &record, Condition::Always, lives[0], None, &mut duties));
+            drive(put(&mut io, &shared.table, &op, &record, Condition::Always, lease, None, &mut duties));
         assert!(matches!(stored, Ok(Put::Stored { .. })), "the window has room for the crowd: {stored:?}");
         shared.hear(CROWD, &Mail { published: std::mem::take(&mut duties.published), ..Mail::default() });
     }

@@ -43,6 +43,8 @@ pub(crate) enum Refusal {
     Later(Duration),
     /// This session has too many already: what it does not need must be given back first.
     TooMany,
+    /// It has none of this class, nor will have: only the server knows whether a larger one would do.
+    Full,
     /// There will be none.
     Failed(Error),
 }
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn only_who_waited_for_a_request_hears_that_it_was_refused() {
         let (mut leases, small) = (Leases::new(1 << 30), class(64));
-        let refusal = Refusal::Failed(Error::MemoryFull);
+        let refusal = Refusal::Full;
         let batch = needed(&mut leases, small).unwrap();
         leases.arrived(small, Ok(lives(batch)));
         while leases.wanted(small).is_none() {

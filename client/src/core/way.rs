@@ -55,6 +55,7 @@ impl<F: Fabric> Way<'_, F> {
             None => Attempt::Lease,
             Some(Refusal::Later(time)) => Attempt::Later(time),
             Some(Refusal::TooMany) => Attempt::Later(TOO_MANY_PAUSE),
+            Some(Refusal::Full) => Attempt::TwoSided,
             Some(Refusal::Failed(error)) => outcome.fail(error),
         })
     }

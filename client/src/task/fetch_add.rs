@@ -3,7 +3,7 @@
 use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
-use farside_hashtable::plan::{self, Failure};
+use farside_hashtable::plan::{self, Failure, Lease};
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{Class, Key, record};
 use farside_transport::{Fabric, drive};
@@ -36,7 +36,7 @@ impl<'a> Task<'a> for FetchAddTask<'a> {
     fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<i64>) -> Attempt {
         let class = Class::holding(self.record_len()).expect("the longest key leaves room for a counter");
         let lease = match way.lease(class, outcome) {
-            Ok(lease) => lease,
+            Ok(life) => Lease { life, class },
             Err(attempt) => return attempt,
         };
         let hint = way.hint;
@@ -50,7 +50,7 @@ impl<'a> Task<'a> for FetchAddTask<'a> {
             Err(failure) => {
                 way.forget();
                 if failure != Failure::Indeterminate {
-                    way.put_back(class, lease);
+                    way.put_back(class, lease.life);
                 }
                 Attempt::from_failure(failure, outcome)
             }

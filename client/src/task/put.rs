@@ -4,7 +4,7 @@ use super::{Attempt, Outcome, Task};
 use crate::core::{OneSided, Way};
 use crate::stats::Operation;
 use crate::value::Put;
-use farside_hashtable::plan;
+use farside_hashtable::plan::{self, Lease};
 use farside_protocol::wire::{Condition, Request, Response};
 use farside_protocol::{Key, Record};
 use farside_transport::{Fabric, drive};
@@ -34,14 +34,14 @@ impl<'a> Task<'a> for PutTask<'a> {
     fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Put>) -> Attempt {
         let class = self.record.class();
         let lease = match way.lease(class, outcome) {
-            Ok(lease) => lease,
+            Ok(life) => Lease { life, class },
             Err(attempt) => return attempt,
         };
         let hint = way.hint;
         let (Way { io, table, op, duties, .. }, record) = (&mut *way, &self.record);
         let stored = drive(pin!(plan::put(io, table, op, record, self.condition, lease, hint, duties)));
         if !plan::Put::spends_lease(&stored) {
-            way.put_back(class, lease);
+            way.put_back(class, lease.life);
         }
         if let Ok(plan::Put::Stored { hint, .. }) = stored {
             way.remember(hint);

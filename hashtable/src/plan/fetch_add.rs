@@ -5,12 +5,12 @@ use super::insert::{Inserted, insert};
 use super::lookup::{Lookup, lookup};
 use super::put::{INSERT_ROUNDS, Publication, Target};
 use super::supersede::Superseded;
-use super::{Failure, Op, Table};
+use super::{Failure, Lease, Op, Table};
 use crate::duties::Duties;
 use crate::hints::Hint;
 use crate::io::Io;
 use farside_protocol::record::FLAG_COUNTER;
-use farside_protocol::{Life, Link, Record, SlotIndex, Version};
+use farside_protocol::{Link, Record, SlotIndex, Version};
 
 /// What a fetch-add came to; its lease is spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,14 +23,14 @@ pub struct Added {
     pub hint: Hint,
 }
 
-/// Adds `delta` to a counter; an absent key counts from 0. A counter keeps its expiry. The lease, of the class of
-/// an 8-byte value, is spent on `Ok` and on [`Failure::Indeterminate`].
+/// Adds `delta` to a counter; an absent key counts from 0. A counter keeps its expiry. The lease is spent on `Ok` and
+/// on [`Failure::Indeterminate`].
 pub async fn fetch_add<I: Io>(
     io: &mut I,
     table: &Table,
     op: &Op<'_>,
     delta: i64,
-    lease: Life,
+    lease: Lease,
     mut hint: Option<Hint>,
     duties: &mut Duties,
 ) -> Result<Added, Failure> {
@@ -61,7 +61,7 @@ pub async fn fetch_add<I: Io>(
         let mut publication = Publication::new(io, op, &record, lease);
         let added = |publication: &Publication, io: &I, slot: SlotIndex| Added {
             value,
-            version: Version::of(lease),
+            version: Version::of(lease.life),
             hint: publication.hint(io, slot),
         };
         match target {
@@ -79,7 +79,7 @@ pub async fn fetch_add<I: Io>(
                 }
                 let draft = &mut publication.draft;
                 if let Inserted::Committed(slot) = insert(io, table, op, &window, draft, insertions).await? {
-                    duties.published.push(lease);
+                    duties.published.push(lease.life);
                     return Ok(added(&publication, io, slot));
                 }
                 insertions += 1;

@@ -32,7 +32,7 @@ use crate::hints::Hint;
 use crate::io::Io;
 use farside_protocol::limits::{EVIDENCE_QUARANTINES, HINT_QUARANTINES};
 use farside_protocol::mutation::{self, Mutation};
-use farside_protocol::{Geometry, Key, KeyHash, Superblock, TableSeed};
+use farside_protocol::{Class, Geometry, Key, KeyHash, Life, Superblock, TableSeed};
 
 /// What plans know of the shard they work on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +75,15 @@ impl Table {
         now_ns.saturating_sub(hint.seen_ns) <= self.quarantine_ns * HINT_QUARANTINES
             || mutation::is(Mutation::OldEvidence)
     }
+}
+
+/// A block to write a record into, of any class that holds it: its size is in the locator, for those who read it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lease {
+    /// Its life.
+    pub life: Life,
+    /// Its class.
+    pub class: Class,
 }
 
 /// On which key an operation works, and how long.

@@ -3,7 +3,7 @@
 use super::insert::{Inserted, insert};
 use super::lookup::{Found, Lookup, lookup};
 use super::supersede::{Draft, Superseded, supersede};
-use super::{Failure, Op, Table};
+use super::{Failure, Lease, Op, Table};
 use crate::duties::{Duties, Forward};
 use crate::hints::Hint;
 use crate::io::Io;
@@ -40,7 +40,7 @@ impl Put {
     }
 }
 
-/// Puts `record` into the block of `lease`, whose class is the record's, and publishes it under `condition`.
+/// Puts `record` into the block of `lease` and publishes it under `condition`.
 /// See [`Put::spends_lease`] for what becomes of the lease.
 #[expect(clippy::too_many_arguments, reason = "each is one part of the operation, and all are borrowed")]
 pub async fn put<I: Io>(
@@ -49,7 +49,7 @@ pub async fn put<I: Io>(
     op: &Op<'_>,
     record: &Record<'_>,
     condition: Condition,
-    lease: Life,
+    lease: Lease,
     hint: Option<Hint>,
     duties: &mut Duties,
 ) -> Result<Put, Failure> {
@@ -111,7 +111,7 @@ pub async fn put<I: Io>(
                 if let Inserted::Committed(slot) =
                     insert(io, table, op, &window, &mut publication.draft, insertions).await?
                 {
-                    duties.published.push(lease);
+                    duties.published.push(lease.life);
                     return Ok(publication.stored(io, slot));
                 }
                 insertions += 1;
@@ -172,12 +172,13 @@ pub(super) struct Publication {
 
 impl Publication {
     /// Encodes `record` for `lease` into [`Io::outgoing`].
-    pub(super) fn new<I: Io>(io: &mut I, op: &Op<'_>, record: &Record<'_>, lease: Life) -> Self {
+    pub(super) fn new<I: Io>(io: &mut I, op: &Op<'_>, record: &Record<'_>, lease: Lease) -> Self {
         let len = record.len();
         let outgoing = io.outgoing(len.next_multiple_of(8));
         outgoing[len..len.next_multiple_of(8)].fill(0);
-        let locator = record.encode(op.hash.fingerprint(), lease, outgoing);
-        let draft = Draft { locator, life: lease, len, written: false };
+        let Lease { life, class } = lease;
+        let locator = record.encode(op.hash.fingerprint(), class, life, outgoing);
+        let draft = Draft { locator, life, len, written: false };
         Self { draft, expires: record.expires_at_ms != 0 }
     }
 

@@ -1,7 +1,7 @@
 //! One shard in ordinary memory, with a clock that only the test moves, for plans that run alone.
 
 use farside_hashtable::duties::{Duties, Forward};
-use farside_hashtable::plan::{Op, Table, bring_forward};
+use farside_hashtable::plan::{Lease, Op, Table, bring_forward};
 use farside_hashtable::{Chain, Io, Lost, Step};
 use farside_protocol::wire::Condition;
 use farside_protocol::{
@@ -144,10 +144,11 @@ impl World {
     }
 
     /// A block that was never leased before, for a record of `len` bytes.
-    pub(crate) fn lease(&mut self, len: usize) -> Life {
+    pub(crate) fn lease(&mut self, len: usize) -> Lease {
         let block = Block::new(self.next_block).unwrap();
-        self.next_block += Class::holding(len).unwrap().size() as u64 / 64;
-        Life { block, count: 1 }
+        let class = Class::holding(len).unwrap();
+        self.next_block += class.size() as u64 / 64;
+        Lease { life: Life { block, count: 1 }, class }
     }
 
     pub(crate) fn op<'a>(&self, key: &'a [u8]) -> Op<'a> {

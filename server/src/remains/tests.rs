@@ -8,10 +8,10 @@ use crate::server::{Running, Server};
 use crate::session::Via;
 use crate::stats::Status;
 use farside_hashtable::duties::Duties;
-use farside_hashtable::plan::{self, Op, Table, bring_forward};
+use farside_hashtable::plan::{self, Lease, Op, Table, bring_forward};
 use farside_hashtable::{Chain, Io, Lost};
 use farside_protocol::wire::{Condition, Rights};
-use farside_protocol::{Key, Life, Record};
+use farside_protocol::{Key, Record};
 use farside_transport::clock::coarse_ns;
 use farside_transport::verbs::Own;
 use std::future::pending;
@@ -107,19 +107,19 @@ fn status(answer: Answer) -> Status {
 }
 
 /// The client's last operation, with its duties, as far as its steps go.
-async fn perform(io: &mut Dying<'_>, table: &Table, last: Last, life: Life) {
+async fn perform(io: &mut Dying<'_>, table: &Table, last: Last, lease: Lease) {
     let op = Op::new(table, key(), io.now(), io.now() + 1_000_000_000);
     let mut duties = Duties::default();
     match last {
         Last::Insert | Last::Update => {
             let record = record(NEW);
-            plan::put(io, table, &op, &record, Condition::Always, life, None, &mut duties).await.unwrap();
+            plan::put(io, table, &op, &record, Condition::Always, lease, None, &mut duties).await.unwrap();
         }
         Last::Delete => {
             plan::delete(io, table, &op, Condition::Always, None, &mut duties).await.unwrap();
         }
         Last::FetchAdd => {
-            plan::fetch_add(io, table, &op, 1, life, None, &mut duties).await.unwrap();
+            plan::fetch_add(io, table, &op, 1, lease, None, &mut duties).await.unwrap();
         }
     }
     for forward in std::mem::take(&mut duties.forwards) {
@@ -146,7 +146,7 @@ fn die_after(running: &Running, steps: usize, last: Last) -> bool {
     let deadline_ns = fabric.now() + 1_000_000_000;
     let mut io = Dying { io: LaneIo::new(&fabric, &mut lane, &mut counts, 0, deadline_ns), steps };
     let ended = {
-        let plan = pin!(perform(&mut io, &shard.table, last, lives[0]));
+        let plan = pin!(perform(&mut io, &shard.table, last, Lease { life: lives[0], class }));
         plan.poll(&mut Context::from_waker(Waker::noop())).is_ready()
     };
     let mut tools = Tools::new(state.clone(), Duration::ZERO);

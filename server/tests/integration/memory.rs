@@ -1,10 +1,10 @@
 //! Memory that runs out, comes back, and is used again.
 
-use crate::client::{Client, config, eventually, figure, get, put, start};
+use crate::client::{Client, config, eventually, figure, get, key_of, put, start};
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::Response;
+use farside_protocol::wire::{Condition, Request, Response};
 use farside_server::Config;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Puts keys until one is refused; returns how many went in.
 fn fill(client: &mut Client, value: &[u8]) -> usize {
@@ -46,6 +46,30 @@ fn when_memory_is_used_up_nothing_is_lost_and_deletes_make_room() {
     }
 }
 
+/// Memory keeps the size it was cut for; a smaller record may lie in it meanwhile.
+#[test]
+fn memory_that_held_large_records_takes_small_ones_at_once() {
+    let quarantine = Duration::from_millis(100);
+    let running = start(Config { memory: 4 << 20, shards: Some(1), quarantine, ..config() });
+    let mut client = Client::connect(&running);
+    let count = fill(&mut client, &[5; 1000]);
+    let (_, message) = client.put("tiny", b"x").error();
+    assert!(message.contains("103 s later"), "{message}");
+    for i in (0..count).filter(|i| i % 100 != 0) {
+        client.delete(&format!("key-{i}"));
+    }
+    let key = key_of("counter");
+    eventually("a counter finds room", || {
+        matches!(client.call(&Request::FetchAdd { key, delta: 1 }).response(), Response::Counter { .. })
+    });
+    for i in 0..count / 2 {
+        let reply = client.put(&format!("tiny-{i}"), b"x");
+        assert!(matches!(reply.response(), Response::Stored { .. }), "{i}: {:?}", reply.response());
+    }
+    assert_eq!(client.get("tiny-0").value(), b"x");
+    assert_eq!(client.get("key-100").value(), [5; 1000]);
+}
+
 #[test]
 fn updates_go_on_for_ever_in_little_memory() {
     let running = start(Config { memory: 1 << 20, shards: Some(1), ..config() });
@@ -84,6 +108,24 @@ fn a_full_index_is_full_and_serves_what_it_has() {
         matches!(client.call(&put("another", b"v")).response(), Response::Stored { .. })
     });
     assert!(matches!(client.call(&get(&stored[0])).response(), Response::Absent));
+}
+
+#[test]
+fn memory_of_expired_keys_is_found_when_it_is_needed() {
+    let running = start(Config { memory: 1 << 20, shards: Some(1), ..config() });
+    let mut client = Client::connect(&running);
+    let expires_at_ms =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64 + 1;
+    let value = [5; 1000];
+    for count in 0.. {
+        let (key, condition) = (format!("key-{count}"), Condition::Always);
+        let request = Request::Put { key: key_of(&key), value: &value, expires_at_ms, condition };
+        if !matches!(client.call(&request).response(), Response::Stored { .. }) {
+            break;
+        }
+    }
+    eventually("there is room", || matches!(client.put("more", &value).response(), Response::Stored { .. }));
+    eventually("the pass is over", || figure(&running, "farside_sweep_expired_total") > 0);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Sharer {
         let record = Record::new(key_of(key), value).unwrap();
         let life = self.lease(shard, &record, 1)[0];
         let mut bytes = vec![0; record.len().next_multiple_of(8)];
-        let locator = record.encode(hash.fingerprint(), life, &mut bytes);
+        let locator = record.encode(hash.fingerprint(), record.class(), life, &mut bytes);
         self.regions[shard].write(life.block.offset(), &bytes).unwrap();
         let geometry = self.welcome.shards[shard].geometry;
         let first = geometry.window(hash.home_line(geometry.lines()));

@@ -10,7 +10,7 @@ use crate::operation::{self, Operation, Outcome};
 use farside_hashtable::duties::Duties;
 use farside_hashtable::heap::LeaseError;
 use farside_hashtable::hints::{Hint, Hints};
-use farside_hashtable::plan::{self, Delete, Failure, Op, Put};
+use farside_hashtable::plan::{self, Delete, Failure, Lease, Op, Put};
 use farside_protocol::record::FLAG_COUNTER;
 use farside_protocol::wire::Condition;
 use farside_protocol::{Class, KeyHash, Life, Record, Version};
@@ -190,7 +190,10 @@ impl Client {
         let io = &mut LaneIo::new(&self.fabric, &mut self.lane, &mut counts, 0, deadline_ns);
         let (table, duties) = (&shared.table, &mut self.duties);
         let outcome = cancelled_at(call.cancel_at, async {
-            let lease = || lease.expect("operations that store something have one");
+            let lease = || {
+                let life = lease.expect("operations that store something have one");
+                Lease { life, class: record.class() }
+            };
             let condition = match operation {
                 Operation::Get => {
                     let got = plan::get(io, table, &op, hint.as_ref(), Some(duties)).await;

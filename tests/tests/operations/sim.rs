@@ -5,7 +5,7 @@ use farside::Delete;
 use farside_hashtable::duties::Duties;
 use farside_hashtable::heap::{Heap, Report};
 use farside_hashtable::hints::{Hint, Hints};
-use farside_hashtable::plan::{self, Failure, Op, Table};
+use farside_hashtable::plan::{self, Failure, Lease, Op, Table};
 use farside_protocol::record::{self, FLAG_COUNTER};
 use farside_protocol::wire::Condition;
 use farside_protocol::{Class, Geometry, Key, KeyHash, Life, Record, TableSeed};
@@ -124,7 +124,14 @@ impl SimClient {
     fn put(&mut self, operation: &Operation<Content>, record: &Record<'_>) -> Answer {
         let (condition, lease) = (condition(operation), self.lease(record.len()));
         let put = run!(self, record.key, |io, table, op, hint, duties| plan::put(
-            io, table, op, record, condition, lease, hint, duties
+            io,
+            table,
+            op,
+            record,
+            condition,
+            Lease { life: lease, class: record.class() },
+            hint,
+            duties
         ));
         let is_unused = !plan::Put::spends_lease(&put);
         let put = match put.unwrap() {
@@ -170,7 +177,9 @@ impl Target for SimClient {
                 self.put(operation, &Record::new(name, bytes(value)).unwrap())
             }
             Operation::FetchAdd { delta } => {
-                let lease = self.lease(record::len(key.len(), size_of::<i64>()));
+                let len = record::len(key.len(), size_of::<i64>());
+                let life = self.lease(len);
+                let lease = Lease { life, class: Class::holding(len).unwrap() };
                 let added = run!(self, name, |io, table, op, hint, duties| plan::fetch_add(
                     io,
                     table,
@@ -180,7 +189,7 @@ impl Target for SimClient {
                     hint,
                     duties
                 ));
-                self.settle(added.is_err().then_some(lease));
+                self.settle(added.is_err().then_some(life));
                 match added {
                     Ok(added) => {
                         self.learn(name, added.hint);

@@ -69,6 +69,12 @@ struct Settings {
     #[serde(default, deserialize_with = "time")]
     quarantine: Option<Duration>,
 
+    /// How long a key must have been expired before its memory is freed: what clients' clocks may differ by
+    /// [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, deserialize_with = "time")]
+    expiry_grace: Option<Duration>,
+
     /// How long a session may be silent before it is ended [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, deserialize_with = "time")]
@@ -172,6 +178,7 @@ impl Settings {
             max_keys: self.max_keys.or(other.max_keys),
             huge_pages: self.huge_pages.or(other.huge_pages),
             quarantine: self.quarantine.or(other.quarantine),
+            expiry_grace: self.expiry_grace.or(other.expiry_grace),
             session_lease: self.session_lease.or(other.session_lease),
             threads: self.threads.or(other.threads),
             max_connections: self.max_connections.or(other.max_connections),
@@ -204,6 +211,7 @@ impl Settings {
                 Some(When::Off) => HugePages::Never,
             },
             quarantine: self.quarantine.unwrap_or(default.quarantine),
+            expiry_grace: self.expiry_grace.unwrap_or(default.expiry_grace),
             session_lease: self.session_lease.unwrap_or(default.session_lease),
             threads: self.threads,
             max_connections: self.max_connections.unwrap_or(default.max_connections),
@@ -263,6 +271,7 @@ mod tests {
             max-keys = 4
             huge-pages = "off"
             quarantine = "1s"
+            expiry-grace = "3s"
             session-lease = "2m"
             threads = 6
             max-connections = 7
@@ -280,6 +289,7 @@ mod tests {
             max_keys: Some(4),
             huge_pages: HugePages::Never,
             quarantine: Duration::from_secs(1),
+            expiry_grace: Duration::from_secs(3),
             session_lease: Duration::from_secs(120),
             threads: Some(6),
             max_connections: 7,
