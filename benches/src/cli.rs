@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
 use farside::{Require, TransportChoice};
 
 use crate::report::output::Files;
@@ -84,10 +84,10 @@ pub struct DrivingFlags {
     #[arg(long, value_name = "OPS/S", value_parser = value_parser!(u64).range(1..))]
     pub target: Option<u64>,
     /// How long to run, such as 10s or 2m; replaces the operation count of a named workload.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// How long to run before measuring.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub warmup: Duration,
     /// Operations in one request, by the store's batched calls; latencies are then those of whole batches.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=4096))]
@@ -111,13 +111,7 @@ pub struct StoreFlags {
     #[arg(short, long, env = "FARSIDE_SERVER", value_name = "ADDRESS")]
     pub server: Option<String>,
     /// Transport; a named one is used or the command fails, auto takes the best that works.
-    #[arg(
-        short,
-        long,
-        env = "FARSIDE_TRANSPORT",
-        value_name = "auto|shm|verbs|fabric|tcp",
-        default_value = "auto"
-    )]
+    #[arg(short, long, env = "FARSIDE_TRANSPORT", value_name = "auto|shm|verbs|tcp", default_value = "auto")]
     pub transport: TransportChoice,
     /// Fail unless the transport can do this (repeatable).
     #[arg(long, value_name = "one-sided-reads|one-sided-updates")]
@@ -126,7 +120,7 @@ pub struct StoreFlags {
     #[arg(long, env = "FARSIDE_TOKEN_FILE", value_name = "PATH")]
     pub token_file: Option<PathBuf>,
     /// Longest time for each operation.
-    #[arg(long, env = "FARSIDE_DEADLINE", value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "FARSIDE_DEADLINE", value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub deadline: Duration,
     /// Most memory of each thread for hints, 64 to 128 bytes a key; a key with a hint is read in one round trip
     /// [default: the client library's].
@@ -169,10 +163,38 @@ pub struct Merge {
     pub files: Files,
 }
 
+/// The longest time that can be asked for: what is added to a clock must not leave its range.
+pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration <= LONGEST => Ok(duration),
+        Ok(_) => Err("it is longer than 100 years".into()),
+        Err(error) => Err(format!("{error}; write it like 500ms, 10s or 2m")),
+    }
+}
+
+impl Cli {
+    /// The command line of this process. Ends it on wrong usage, and on `--help`.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let matches = without_empty_variables(Self::command()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// A variable that is set to nothing counts as unset.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|argument| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        if value.is_some_and(|value| value.is_empty()) { argument.env(None::<&str>) } else { argument }
+    });
+    command.mut_subcommands(without_empty_variables)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
@@ -186,6 +208,9 @@ mod tests {
             &["farside-bench", "run", "--threads", "0"],
             &["farside-bench", "run", "--target", "0"],
             &["farside-bench", "run", "--duration", "ten"],
+            &["farside-bench", "run", "--duration", "400000000000years"],
+            &["farside-bench", "run", "--warmup", "101years"],
+            &["farside-bench", "run", "--deadline", "18446744073709551615s"],
             &["farside-bench", "run", "--client-index", "1"],
             &["farside-bench", "--seed", "1", "run"],
             &["farside-bench", "merge"],

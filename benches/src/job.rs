@@ -13,7 +13,7 @@ use crate::plan::{Job, Plan};
 use crate::report::hdr::HdrLog;
 use crate::report::host::Host;
 use crate::report::merge::{self, MergeError};
-use crate::report::output::{self, OutputError, Outputs};
+use crate::report::output::{OutputError, Outputs};
 use crate::report::progress::Progress;
 use crate::report::{DriverFacts, FORMAT, PhaseReport, Report, WorkloadFacts};
 use crate::run::clock::MonotonicClock;
@@ -81,11 +81,20 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
     if !plan.without_effect.is_empty() {
         note(format_args!("these properties have no effect here: {}", plan.without_effect.join(", ")));
     }
+    // From here on: a server in this process leaves nothing behind, whenever a signal comes.
+    let stop = Stop::on_signals()?;
     match options.store.db {
-        Db::Farside => measure(&plan, &options, &farside(&plan, &options.store)?),
+        Db::Farside => {
+            let target = farside(&plan, &options.store);
+            if let Some(signal) = stop.signal() {
+                note("interrupted before anything was measured");
+                return Ok(ExitCode::from(128 + signal));
+            }
+            measure(&plan, &options, &target?, &stop)
+        }
         Db::Papaya => {
             check_papaya(job, &options.store)?;
-            measure(&plan, &options, &Papaya::new())
+            measure(&plan, &options, &Papaya::new(), &stop)
         }
     }
 }
@@ -105,7 +114,10 @@ fn farside(plan: &Plan, flags: &StoreFlags) -> Result<Farside, JobError> {
     }
     match (&flags.server, flags.memory) {
         (None, memory) if plan.job == Job::Default => {
-            let memory = memory.map_or_else(|| plan.table_memory(), |memory| memory.as_u64());
+            let memory = match memory {
+                Some(memory) => memory.as_u64(),
+                None => plan.table_memory()?,
+            };
             Ok(Farside::embed(memory, client)?)
         }
         (_, Some(_)) => {
@@ -137,19 +149,18 @@ fn note(text: impl Display) {
 }
 
 fn merge_files(files: &Merge) -> Result<ExitCode, JobError> {
-    let outputs = Outputs::open(&files.files)?;
     let reports = files.reports.iter().map(|path| merge::read(path)).collect::<Result<_, _>>()?;
     let (report, notes) = merge::merge(reports)?;
     notes.iter().for_each(note);
+    let outputs = Outputs::open(&files.files)?;
     outputs.write(&report)?;
     Ok(ExitCode::from(u8::from(!report.succeeded())))
 }
 
 /// Runs the phases of `plan` against `target`, and reports.
-fn measure<T: Target>(plan: &Plan, options: &Options, target: &T) -> Result<ExitCode, JobError> {
-    let stop = Stop::on_signals()?;
-    let outputs = Outputs::open(&options.output.files)?;
-    let hdr = options.output.hdr.as_deref().map(|path| output::create("--hdr", path)).transpose()?;
+fn measure<T: Target>(plan: &Plan, options: &Options, target: &T, stop: &Stop) -> Result<ExitCode, JobError> {
+    let mut outputs = Outputs::open(&options.output.files)?;
+    let hdr = options.output.hdr.as_deref().map(|path| outputs.create_log("--hdr", path)).transpose()?;
     let mut hdr = hdr.map(|file| HdrLog::begin(BufWriter::new(file), SystemTime::now())).transpose()?;
     let clock = MonotonicClock::start();
 

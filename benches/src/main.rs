@@ -6,11 +6,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use farside_bench::{cli::Cli, job};
 
 fn main() -> ExitCode {
-    job::execute(Cli::parse()).unwrap_or_else(|error| {
+    job::execute(Cli::of_this_process()).unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "error: {error}");
         ExitCode::from(error.exit_code())
     })

@@ -17,6 +17,9 @@ const DEFAULT_RECORDS: &str = "200000";
 /// The default job's run.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
+/// Most bytes of the buffers in which a process keeps what it reads and writes.
+const BUFFERS_MAX: u64 = 8 << 30;
+
 /// What to run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -72,8 +75,10 @@ pub struct Plan {
 impl Plan {
     /// Bytes that a table of this workload needs, generously: blocks come in size classes, retired ones rest for a
     /// while, and the index takes its part.
-    #[must_use]
-    pub fn table_memory(&self) -> u64 {
+    ///
+    /// # Errors
+    /// If that is more than can be counted.
+    pub fn table_memory(&self) -> Result<u64, WorkloadError> {
         const LEAST: u64 = 64 << 20;
         const PER_RECORD: u64 = 64;
         let record = (self.workload.values.max_len() + self.workload.keys.max_len()) as u64 + PER_RECORD;
@@ -82,8 +87,11 @@ impl Plan {
             // Without a count nobody knows how many; as many as were loaded is a long run.
             _ => self.workload.expected_inserts().unwrap_or(self.workload.records),
         };
-        let bytes = self.workload.records.saturating_add(appended).saturating_mul(2 * record);
-        bytes.max(LEAST).next_multiple_of(1 << 20)
+        let records = self.workload.records.saturating_add(appended);
+        records
+            .checked_mul(2 * record)
+            .and_then(|bytes| bytes.max(LEAST).checked_next_multiple_of(1 << 20))
+            .ok_or_else(|| contradiction(format!("no memory holds {records} records of {record} bytes")))
     }
 
     /// What `job` means with these options.
@@ -117,6 +125,18 @@ impl Plan {
         let threads = threads.unwrap_or(if job == Job::Default { cores.min(4) } else { 1 });
         if client.count * threads > 1 << 16 {
             return Err(contradiction("more than 65,536 threads in all processes cannot share a run".into()));
+        }
+        let value = workload.values.max_len() as u64;
+        // One to read and one to write for each operation of a request.
+        let buffers = value.saturating_mul(2 * options.driving.batch).saturating_mul(threads);
+        if buffers > BUFFERS_MAX {
+            return Err(contradiction(format!(
+                "batches of {} values of {value} bytes in {threads} threads need {} GiB of buffers, more than {} GiB; \
+                 lower --batch, --threads or fieldlength",
+                options.driving.batch,
+                buffers >> 30,
+                BUFFERS_MAX >> 30
+            )));
         }
         let duration = duration(job, options, &workload)?;
         if job.runs() {
@@ -236,11 +256,16 @@ mod tests {
 
     #[test]
     fn a_table_has_room_for_all_its_records() {
-        let memory = |flags| plan(Job::Default, flags).expect("a good plan").table_memory();
+        let room = |flags| plan(Job::Default, flags).expect("a good plan").table_memory();
+        let memory = |flags| room(flags).expect("a size");
         // 200,000 records of 1000 B, 24 B of key, and what a record costs.
         assert_eq!(memory(""), 416 << 20);
         assert_eq!(memory("-p recordcount=1"), 64 << 20);
         assert!(memory("-w d") >= 2 * memory("-w a") - (1 << 20));
+        let said = room("-p recordcount=281474976710656 -p fieldlength=1000000")
+            .expect_err("2^71 bytes")
+            .to_string();
+        assert!(said.starts_with("no memory holds 281474976710656 records of 10000"), "{said}");
     }
 
     #[test]
@@ -293,6 +318,16 @@ mod tests {
                 Job::Run,
                 "--verify -p fieldcount=1 -p fieldlength=23",
                 "--verify needs values of at least 24 bytes",
+            ),
+            (
+                Job::Run,
+                "--batch 4096 -p fieldcount=1 -p fieldlength=16777216",
+                "batches of 4096 values of 16777216 bytes in 1 threads need 128 GiB of buffers, more than 8 GiB",
+            ),
+            (
+                Job::Run,
+                "-p recordcount=18446744073709551615",
+                "recordcount=18446744073709551615 is more than",
             ),
             (Job::Run, "-p threadcount=1025", "threadcount is at most 1024"),
             (Job::Run, "-w e", "this workload scans (scanproportion=0.95)"),

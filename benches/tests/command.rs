@@ -59,6 +59,12 @@ fn wrong_usage_exits_with_2_and_says_what_to_do() {
         ("-p recordcont=1", "did you mean \"recordcount\"?"),
         ("-p readproportion=1", "the proportions add up to 1.5, not 1"),
         ("--json - --csv -", "cannot both go to standard output"),
+        ("--csv src/x --ycsb src/../src/x", "--csv and --ycsb cannot both go to src/../src/x"),
+        ("--csv x --hdr ./x", "--csv and --hdr cannot both go to ./x"),
+        ("run --warmup 400000000000years", "longer than 100 years"),
+        ("-p recordcount=18446744073709551615", "recordcount=18446744073709551615 is more than"),
+        ("-p recordcount=281474976710656 -p fieldlength=1000000", "no memory holds"),
+        ("--batch 4096 -p fieldcount=1 -p fieldlength=16777216", "of buffers, more than 8 GiB"),
         ("--json /nowhere/at/all", "cannot create /nowhere/at/all"),
         ("run --db papaya", "starts empty"),
         ("merge /nowhere/at/all", "cannot read /nowhere/at/all"),
@@ -130,6 +136,16 @@ fn processes_that_share_a_run_merge_into_one() {
         .sum();
     assert_eq!(ended, 2000);
 
+    // In place of one of its inputs, which a refusal leaves as it was.
+    let kept = std::fs::read(report(0)).expect("it is there");
+    assert_eq!(bench(&format!("merge {0} {0} --json {0}", report(0).display())).status.code(), Some(2));
+    assert_eq!(std::fs::read(report(0)).expect("it is there"), kept);
+    let output = bench(&format!("merge {files} --json {}", report(0).display()));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let replaced: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(report(0)).expect("it is there")).expect("JSON");
+    assert_eq!(replaced, merged);
+
     let twice = bench(&format!("merge {0} {0}", report(0).display()));
     assert_eq!(twice.status.code(), Some(2));
     assert!(text(&twice.stderr).contains("two reports are of process 0"));
@@ -162,4 +178,25 @@ fn signals_end_a_run_that_still_reports() {
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
         assert!(text(&output.stdout).contains("interrupted: these are the figures up to then"));
     }
+}
+
+#[test]
+fn a_signal_while_the_server_starts_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let files = || std::fs::read_dir(directory.path()).expect("a directory").count();
+    // So much memory that its server takes a while to start, with its socket there from the beginning.
+    let child = command("--memory 1GiB -p recordcount=1000 --duration 10m")
+        .env("XDG_RUNTIME_DIR", directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let started = Instant::now();
+    while files() == 0 && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(files(), 0);
 }

@@ -1,9 +1,10 @@
 //! The command against a Farside server in another process.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use farside::server::Config;
+use farside::server::{Config, Running, Server};
 use farside::{Client, Embedded};
 use serde_json::Value;
 
@@ -165,9 +166,9 @@ fn records_that_are_not_there_are_told_and_fail_verification() {
     let server = server();
     let run = format!("run --server {} -w c -p recordcount=100 -p operationcount=100", server.address());
     let output = bench(&run);
-    assert_eq!(output.status.code(), Some(0), "not found is not an error");
+    assert_eq!(output.status.code(), Some(1), "a run without a load measures nothing");
     assert!(text(&output.stdout).contains("100 not found, 0 failed"), "{}", text(&output.stdout));
-    assert!(text(&output.stdout).contains("was the table loaded with this recordcount"));
+    assert!(text(&output.stdout).contains("no read found anything"), "{}", text(&output.stdout));
     let output = bench(&format!("{run} --verify"));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("the record is absent, although its insert was acknowledged"));
@@ -180,4 +181,49 @@ fn a_store_without_room_fails_the_load() {
     let table = text(&output.stdout);
     assert!(table.contains("INSERT failed: full") && table.contains("given up: an insert failed"), "{table}");
     assert!(!table.contains("run:"), "there is nothing to run on");
+}
+
+/// A server at `address`, to be restarted there.
+fn server_at(address: &str) -> Running {
+    let listen = address.parse().expect("an address");
+    Server::start(Config { memory: 64 << 20, listen, ..Config::default() }).expect("a server starts")
+}
+
+#[test]
+fn a_server_that_is_replaced_in_mid_run_is_told() {
+    for transport in ["shm", "tcp"] {
+        let first = server_at("127.0.0.1:0");
+        let address = first.address().to_string();
+        let small = "-p recordcount=500 -p fieldlength=10";
+        report(&format!("load --server {address} --transport {transport} {small}"));
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = directory.path().join("log.hdr");
+        let run = format!(
+            "run --server {address} --transport {transport} {small} -w c --duration 4s --json - --hdr {}",
+            log.display()
+        );
+        let child = Command::new(env!("CARGO_BIN_EXE_farside-bench"))
+            .args(run.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let started = Instant::now();
+        while !std::fs::read_to_string(&log).is_ok_and(|log| log.contains("run.READ"))
+            && started.elapsed() < Duration::from_secs(60)
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        first.shutdown();
+        let second = server_at(&address);
+        let output = child.wait_with_output().expect("it ends");
+        second.shutdown();
+        let table = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{transport}: {table}");
+        assert!(table.contains("NOT COMPARABLE: the server was replaced"), "{transport}: {table}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+        let phase = &report["phases"][0];
+        assert_eq!((&phase["server_replaced"], &phase["comparable"]), (&true.into(), &false.into()));
+        assert!(phase["reconnects"].as_u64() >= Some(1), "{transport}: {}", phase["reconnects"]);
+    }
 }

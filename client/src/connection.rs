@@ -107,6 +107,11 @@ impl Connection {
         let _ = self.failed.set(why);
     }
 
+    /// How often its channel connected anew.
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.channel.reconnects()
+    }
+
     #[inline]
     pub(crate) fn may_update(&self) -> bool {
         self.welcome.rights == Rights::ReadWrite

@@ -46,6 +46,7 @@
 //! of need, duties done later in batches. Plans run inside a core from their start to their end and never wait;
 //! what waits is carried on outside, by the connection's own thread.
 #![forbid(unsafe_code)]
+#![doc(test(attr(deny(unused_must_use))))]
 
 mod batch;
 mod builder;
@@ -85,3 +86,8 @@ pub use value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value};
 
 /// Where a server listens unless told otherwise.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:7471";
+
+/// The example in the repository's `README.md` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

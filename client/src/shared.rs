@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pool: Arc<Pool>,
     /// Of the sessions that have ended.
     ended: Mutex<Stats>,
+    /// Of the connections that took another's place, and by the channels of those that are gone.
     reconnects: AtomicU64,
     reconnection: Reconnection,
     connection: RwLock<Arc<Connection>>,
@@ -78,7 +79,7 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = *self.ended.lock();
         self.pool.for_each(|core| stats += core.stats);
-        stats.reconnects = self.reconnects.load(Ordering::Relaxed);
+        stats.reconnects = self.reconnects.load(Ordering::Relaxed) + self.connection().reconnects();
         stats
     }
 
@@ -145,8 +146,8 @@ impl Shared {
 
     fn adopt(&self, connection: Connection) {
         let connection = Arc::new(connection);
-        *self.connection.write() = Arc::clone(&connection);
-        self.reconnects.fetch_add(1, Ordering::Relaxed);
+        let broken = std::mem::replace(&mut *self.connection.write(), Arc::clone(&connection));
+        self.reconnects.fetch_add(1 + broken.reconnects(), Ordering::Relaxed);
         // The old memory is let go now, not when each core is next used. Sessions do it themselves.
         self.pool.for_each(|core| core.rebind(&connection));
     }

@@ -97,6 +97,9 @@ impl Counters {
 pub(crate) fn collect(state: &State) -> Vec<Statistic> {
     let mut list = List(Vec::with_capacity(64));
     list.put("farside_version", env!("CARGO_PKG_VERSION"));
+    // Told in two halves, so that nobody takes it for a number.
+    let (high, low) = ((state.instance >> 64) as u64, state.instance as u64);
+    list.put("farside_instance", format_args!("{high:016x}-{low:016x}"));
     list.put("farside_uptime_seconds", state.started.elapsed().as_secs());
     list.put("farside_transports", if state.socket.is_some() { "shm,tcp" } else { "tcp" });
     memory(state, &mut list);

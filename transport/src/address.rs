@@ -7,7 +7,6 @@
 //! [fe80::1]:7471       IPv6, always in brackets
 //! unix:/run/f.sock     Unix socket on this host
 //! ```
-//! Several are joined by commas.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -38,10 +37,11 @@ pub enum Address {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AddressError {
     /// Nothing there.
-    #[error(
-        "an address is empty; write `host`, `host:port`, `[ipv6]:port` or `unix:/path`, several with commas"
-    )]
+    #[error("the address is empty; write `host`, `host:port`, `[ipv6]:port` or `unix:/path`")]
     Empty,
+    /// A list.
+    #[error("`{0}` names several servers; this build takes the address of one")]
+    Several(String),
     /// No host before the colon.
     #[error("`{0}` has no host; write for instance `127.0.0.1:{DEFAULT_PORT}`")]
     NoHost(String),
@@ -67,13 +67,6 @@ pub enum AddressError {
     Unix(String),
 }
 
-impl Address {
-    /// Parses a list with commas between the addresses, one at least.
-    pub fn parse_list(list: &str) -> Result<Vec<Self>, AddressError> {
-        list.split(',').map(|address| address.trim().parse()).collect()
-    }
-}
-
 impl FromStr for Address {
     type Err = AddressError;
 
@@ -84,6 +77,9 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:") {
             let fits = path.starts_with('/') && path.len() <= UNIX_PATH_MAX && !path.contains('\0');
             return if fits { Ok(Self::Unix(path.into())) } else { Err(AddressError::Unix(text.into())) };
+        }
+        if text.contains(',') {
+            return Err(AddressError::Several(text.into()));
         }
         if let Some(rest) = text.strip_prefix('[') {
             return ipv6(text, rest);
@@ -164,6 +160,7 @@ mod tests {
         let too_long = format!("unix:/{}", "x".repeat(UNIX_PATH_MAX));
         for (text, error) in [
             ("", AddressError::Empty),
+            ("a:1,b:2", AddressError::Several("a:1,b:2".into())),
             (":7471", AddressError::NoHost(":7471".into())),
             ("h:", AddressError::Port { text: "h:".into(), port: String::new() }),
             ("h:0", AddressError::Port { text: "h:0".into(), port: "0".into() }),
@@ -181,16 +178,5 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>(), Err(error), "{text}");
         }
-    }
-
-    #[test]
-    fn a_list_has_commas_and_no_gaps() {
-        let list = Address::parse_list("a:1, [::1] ,unix:/s").unwrap();
-        assert_eq!(
-            list.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["a:1", "[::1]:7471", "unix:/s"]
-        );
-        assert_eq!(Address::parse_list("a,,b"), Err(AddressError::Empty));
-        assert_eq!(Address::parse_list(""), Err(AddressError::Empty));
     }
 }

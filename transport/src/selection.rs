@@ -24,7 +24,7 @@ pub enum TransportChoice {
 
 /// A word that names no transport.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown transport `{word}`; use auto, shm, verbs, fabric or tcp")]
+#[error("unknown transport `{word}`; use auto, shm, verbs or tcp")]
 pub struct UnknownTransport {
     word: String,
 }
@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
         let error = "rdma".parse::<TransportChoice>().unwrap_err().to_string();
-        assert_eq!(error, "unknown transport `rdma`; use auto, shm, verbs, fabric or tcp");
+        assert_eq!(error, "unknown transport `rdma`; use auto, shm, verbs or tcp");
         for require in [Require::OneSidedReads, Require::OneSidedUpdates] {
             assert_eq!(require.to_string().parse(), Ok(require));
         }

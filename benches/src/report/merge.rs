@@ -159,6 +159,8 @@ fn merge_phase(phase: &mut PhaseReport, others: &[&PhaseReport]) -> Option<Strin
         phase.warm_up_problems += other.warm_up_problems;
         phase.gave_up |= other.gave_up;
         phase.interrupted |= other.interrupted;
+        phase.reconnects += other.reconnects;
+        phase.server_replaced |= other.server_replaced;
         phase.problems.extend(other.problems.iter().cloned());
         // Each process asked the same servers.
         phase.server_cpu_ns = phase.server_cpu_ns.max(other.server_cpu_ns);

@@ -118,6 +118,12 @@ pub struct PhaseReport {
     pub gave_up: bool,
     /// Whether a signal ended it before its time.
     pub interrupted: bool,
+    /// Connections to the server made again, after one broke.
+    #[serde(default)]
+    pub reconnects: u64,
+    /// Whether another server answered at the end than at the beginning.
+    #[serde(default)]
+    pub server_replaced: bool,
     /// Processor time that the store's servers used meanwhile for connections and requests, nanoseconds, if they tell.
     pub server_cpu_ns: Option<u64>,
     /// Processor time that they used to keep the store tidy, which goes by time and not by requests.
@@ -153,7 +159,7 @@ impl PhaseReport {
     /// What came of `phase`.
     #[must_use]
     pub fn new(phase: &Phase<'_>, outcome: Outcome, interrupted: bool) -> Self {
-        let Outcome { started_at, elapsed, collected, server_cpu } = outcome;
+        let Outcome { started_at, elapsed, collected, server_cpu, reconnects, server_replaced } = outcome;
         let seconds = elapsed.as_secs_f64();
         let operations = collected.total.operations;
         Self {
@@ -173,6 +179,8 @@ impl PhaseReport {
             warm_up_problems: collected.warm_up_problems,
             gave_up: collected.ends.iter().any(|end| end.gave_up),
             interrupted,
+            reconnects,
+            server_replaced,
             server_cpu_ns: server_cpu.map(|time| nanoseconds(time.serving)),
             server_upkeep_ns: server_cpu.map(|time| nanoseconds(time.upkeep)),
             problems: collected
@@ -201,13 +209,36 @@ impl PhaseReport {
     /// Reads that found nothing.
     #[must_use]
     pub fn not_found(&self) -> u64 {
-        self.kinds.iter().filter(|kind| kind.operation == Operation::Read).map(|kind| kind.not_found).sum()
+        self.reads().map_or(0, |reads| reads.not_found)
     }
 
-    /// Whether every operation was done and every check held.
+    /// Reads that the store answered, with a value or without.
+    #[must_use]
+    pub fn reads_answered(&self) -> u64 {
+        self.reads().map_or(0, |reads| reads.done + reads.not_found)
+    }
+
+    fn reads(&self) -> Option<&KindReport> {
+        self.kinds.iter().find(|kind| kind.operation == Operation::Read)
+    }
+
+    /// Whether it read and no read found anything: then it measured nothing that it was meant to.
+    #[must_use]
+    pub fn found_nothing(&self) -> bool {
+        self.not_found() > 0 && self.not_found() == self.reads_answered()
+    }
+
+    /// Whether the figures are those of one server from beginning to end.
+    #[must_use]
+    pub fn comparable(&self) -> bool {
+        !self.server_replaced
+    }
+
+    /// Whether every operation was done, every check held, and reads found something.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.failures() == 0 && self.mismatches() == 0 && self.warm_up_problems == 0 && !self.gave_up
+        let problems = self.failures() + self.mismatches() + self.warm_up_problems;
+        problems == 0 && !self.gave_up && !self.found_nothing()
     }
 
     /// The server's processor time for each one-sided read, nanoseconds, in a phase that does nothing else: where
@@ -263,6 +294,7 @@ impl Report {
         let mut json = serde_json::to_value(self).expect("a report has nothing that JSON cannot say");
         json["succeeded"] = self.succeeded().into();
         for (phase, json) in self.phases.iter().zip(elements(&mut json["phases"])) {
+            json["comparable"] = phase.comparable().into();
             json["server_cpu_ns_per_one_sided_get"] = phase.server_cpu_per_one_sided_get().into();
             for (kind, json) in phase.kinds.iter().zip(elements(&mut json["kinds"])) {
                 let operations = kind.operations().max(1) as f64;
@@ -276,9 +308,10 @@ impl Report {
         format!("{json:#}\n")
     }
 
-    /// Whether every operation of every phase was done and every check held.
+    /// Whether every phase succeeded; where reads are checked, against the same server from beginning to end.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.phases.iter().all(PhaseReport::succeeded)
+        let one_server = self.phases.iter().all(PhaseReport::comparable);
+        self.phases.iter().all(PhaseReport::succeeded) && (one_server || !self.workload.verified)
     }
 }

@@ -1,10 +1,12 @@
 //! Where the forms of a report go.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tempfile::NamedTempFile;
 
 use super::Report;
 use super::csv::csv;
@@ -18,6 +20,16 @@ pub enum OutputError {
     /// Several outputs ask for standard output.
     #[error("{0} and {1} cannot both go to standard output; name a file for one of them")]
     TwoOnStandardOutput(&'static str, &'static str),
+    /// Several outputs ask for one file.
+    #[error("{first} and {second} cannot both go to {}; name another file for one of them", path.display())]
+    SameFile {
+        /// The flag that names it first.
+        first: &'static str,
+        /// The flag that names it again.
+        second: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
     /// A file cannot be created.
     #[error("cannot create {} for {flag}: {source}", path.display())]
     Create {
@@ -48,10 +60,13 @@ pub struct Files {
     pub html: Option<PathBuf>,
 }
 
-/// The outputs of a job, opened before the work begins: a name that cannot be written should cost no measurement.
+/// The outputs of a job, checked before the work begins: a name that cannot be written should cost no measurement.
+/// Files get their names when they are complete, so that what was there stays until then.
 #[derive(Debug)]
 pub struct Outputs {
     sinks: Vec<(Form, Sink)>,
+    /// The files that are written, each with the flag that names it.
+    taken: Vec<(&'static str, PathBuf)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,16 +80,19 @@ enum Form {
 #[derive(Debug)]
 enum Sink {
     StandardOutput,
-    File(File, PathBuf),
+    /// A file that is replaced as a whole.
+    File(PathBuf),
+    /// A pipe or a device, which keeps its name.
+    Special(File, PathBuf),
 }
 
 impl Outputs {
-    /// Opens what the flags name; `-` is standard output, which then has no table.
+    /// Checks that what the flags name can be written; `-` is standard output, which then has no table.
     ///
     /// # Errors
-    /// If a file cannot be created, or standard output is named twice.
+    /// If a file cannot be created, or one file or standard output is named twice.
     pub fn open(files: &Files) -> Result<Self, OutputError> {
-        let mut sinks = Vec::new();
+        let mut outputs = Self { sinks: Vec::new(), taken: Vec::new() };
         let mut standard = None;
         for (form, flag, path) in [
             (Form::Json, "--json", &files.json),
@@ -87,12 +105,54 @@ impl Outputs {
                 if let Some(first) = standard.replace(flag) {
                     return Err(OutputError::TwoOnStandardOutput(first, flag));
                 }
-                sinks.push((form, Sink::StandardOutput));
+                outputs.sinks.push((form, Sink::StandardOutput));
             } else {
-                sinks.push((form, Sink::File(create(flag, path)?, path.to_owned())));
+                let sink = outputs.take(flag, path)?;
+                outputs.sinks.push((form, sink));
             }
         }
-        Ok(Self { sinks })
+        Ok(outputs)
+    }
+
+    /// Creates the file that `flag` names, for what is written bit by bit while the work goes on.
+    ///
+    /// # Errors
+    /// If it cannot, or another output goes there.
+    pub fn create_log(&mut self, flag: &'static str, path: &Path) -> Result<File, OutputError> {
+        match self.take(flag, path)? {
+            Sink::Special(file, _) => Ok(file),
+            _ => File::create(path).map_err(|source| OutputError::Create {
+                flag,
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// The sink for a file, which no other output may have.
+    fn take(&mut self, flag: &'static str, path: &Path) -> Result<Sink, OutputError> {
+        let failed = |source| OutputError::Create { flag, path: path.to_owned(), source };
+        let full = match fs::metadata(path) {
+            Ok(found) if !found.is_file() => {
+                let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                return Ok(Sink::Special(file, path.to_owned()));
+            }
+            Ok(_) => {
+                OpenOptions::new().write(true).open(path).map_err(failed)?;
+                fs::canonicalize(path).map_err(failed)?
+            }
+            Err(_) => {
+                let name = path.file_name().unwrap_or_default();
+                fs::canonicalize(folder(path)).map_err(failed)?.join(name)
+            }
+        };
+        if let Some(&(first, _)) = self.taken.iter().find(|(_, taken)| *taken == full) {
+            return Err(OutputError::SameFile { first, second: flag, path: path.to_owned() });
+        }
+        // To see that it can be done. It goes at once: a job may be killed before there is anything to write.
+        temporary(&full).map_err(failed)?;
+        self.taken.push((flag, full.clone()));
+        Ok(Sink::File(full))
     }
 
     /// Writes the report in all its forms: the table to standard output, or to standard error if something else goes
@@ -115,23 +175,36 @@ impl Outputs {
                 Form::Ycsb => ycsb(report),
                 Form::Html => html(report),
             };
-            match sink {
-                Sink::StandardOutput => to_standard_output(&text)?,
-                Sink::File(mut file, path) => file
-                    .write_all(text.as_bytes())
-                    .map_err(|error| io::Error::other(format!("cannot write {}: {error}", path.display())))?,
-            }
+            let (path, result) = match sink {
+                Sink::StandardOutput => {
+                    to_standard_output(&text)?;
+                    continue;
+                }
+                Sink::File(path) => (path.clone(), replace(&path, text.as_bytes())),
+                Sink::Special(mut file, path) => (path, file.write_all(text.as_bytes())),
+            };
+            result.map_err(|error| io::Error::other(format!("cannot write {}: {error}", path.display())))?;
         }
         Ok(())
     }
 }
 
-/// Creates the file that `flag` names.
-///
-/// # Errors
-/// If it cannot.
-pub fn create(flag: &'static str, path: &Path) -> Result<File, OutputError> {
-    File::create(path).map_err(|source| OutputError::Create { flag, path: path.to_owned(), source })
+/// Puts `text` in place of what is at `path`, whole or not at all.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = temporary(path)?;
+    file.write_all(text)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A temporary file on the file system of `path`, with the permissions of any new file.
+fn temporary(path: &Path) -> io::Result<NamedTempFile> {
+    let permissions = Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".farside-bench").permissions(permissions).tempfile_in(folder(path))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 fn to_standard_output(text: &str) -> io::Result<()> {
@@ -147,12 +220,13 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn files_are_opened_first_and_written_last() {
+    fn files_are_checked_first_and_written_last() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = |name: &str| Some(directory.path().join(name));
         let files =
             Files { json: file("r.json"), csv: file("r.csv"), ycsb: file("r.ycsb"), html: file("r.html") };
         let outputs = Outputs::open(&files).expect("a good place");
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0, "nothing yet");
         outputs.write(&sample::good()).expect("there is room");
         for (path, beginning) in [
             (files.json, "{"),
@@ -161,7 +235,7 @@ mod tests {
             (files.html, "<!DOCTYPE html>"),
         ] {
             let path = path.expect("named above");
-            let text = std::fs::read_to_string(&path).expect("the file is there");
+            let text = fs::read_to_string(&path).expect("the file is there");
             assert!(text.starts_with(beginning), "{}", path.display());
         }
     }
@@ -177,5 +251,38 @@ mod tests {
         let nowhere = Files { csv: Some(PathBuf::from("/nowhere/at/all.csv")), ..Files::default() };
         let error = Outputs::open(&nowhere).expect_err("no directory").to_string();
         assert!(error.starts_with("cannot create /nowhere/at/all.csv for --csv"), "{error}");
+    }
+
+    #[test]
+    fn one_file_has_one_output_whatever_it_is_called() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let plain = directory.path().join("x");
+        let detour =
+            directory.path().join("../").join(directory.path().file_name().expect("a name")).join("x");
+        let files = Files { csv: Some(plain.clone()), ycsb: Some(detour.clone()), ..Files::default() };
+        let said = Outputs::open(&files).expect_err("one file").to_string();
+        assert!(said.starts_with("--csv and --ycsb cannot both go to "), "{said}");
+        let mut outputs =
+            Outputs::open(&Files { json: Some(plain.clone()), ..Files::default() }).expect("one");
+        assert!(matches!(outputs.create_log("--hdr", &detour), Err(OutputError::SameFile { .. })));
+        // A device is nobody's.
+        let null = Some(PathBuf::from("/dev/null"));
+        let outputs =
+            Outputs::open(&Files { csv: null.clone(), ycsb: null, ..Files::default() }).expect("no file");
+        outputs.write(&sample::good()).expect("it takes everything");
+        assert!(fs::metadata("/dev/null").is_ok_and(|null| !null.is_file()), "it is still a device");
+    }
+
+    #[test]
+    fn what_was_there_stays_until_there_is_better() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("r.json");
+        fs::write(&path, "old").expect("it is written");
+        let outputs = Outputs::open(&Files { json: Some(path.clone()), ..Files::default() }).expect("a file");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "old");
+        outputs.write(&sample::good()).expect("there is room");
+        assert!(fs::read_to_string(&path).expect("it is there").starts_with('{'));
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o600, 0o600);
     }
 }

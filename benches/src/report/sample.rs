@@ -55,6 +55,8 @@ fn phase(name: Kind, kinds: Vec<KindReport>) -> PhaseReport {
         warm_up_problems: 0,
         gave_up: false,
         interrupted: false,
+        reconnects: 0,
+        server_replaced: false,
         server_cpu_ns: Some(2_000_000),
         server_upkeep_ns: Some(5_000_000),
         problems: Vec::new(),
@@ -157,6 +159,8 @@ pub(super) fn bad() -> Report {
     phase.warm_up_problems = 1;
     phase.gave_up = true;
     phase.interrupted = true;
+    phase.reconnects = 2;
+    phase.server_replaced = true;
     phase.problems =
         vec!["READ of user1: the value is older than one this thread has written or read before".into()];
     report

@@ -105,7 +105,13 @@ fn latency_row(name: String, phase: &PhaseReport, kind: &KindReport, latencies: 
     row
 }
 
-/// Trips are round trips waited for; upkeep is those for bringing slots forward, off the operations' path.
+/// What the titles of the counts do not say by themselves.
+const COUNTS_FOOTNOTE: &str = "\
+missed hints: the key's place was not remembered, or had changed; forwards: slots brought up to
+their newest record, off the operations' path; upkeep: round trips for that, not among the trips
+";
+
+/// What each kind of operation did on the fabric.
 fn counts(report: &Report) -> String {
     let titles = [
         "per operation",
@@ -130,7 +136,7 @@ fn counts(report: &Report) -> String {
     }
     let mut aligns = vec![Align::Right; rows[0].len()];
     aligns[0] = Align::Left;
-    aligned(&rows, &aligns)
+    aligned(&rows, &aligns) + COUNTS_FOOTNOTE
 }
 
 /// The name in the table; YCSB's READ-MODIFY-WRITE would cost the latencies their place.
@@ -152,8 +158,7 @@ fn verdict(phase: &PhaseReport, verified: bool) -> String {
         grouped(phase.failures()),
     );
     if verified && phase.name == Kind::Run {
-        let reads = phase.kinds.iter().find(|kind| kind.operation == Operation::Read);
-        let checked = grouped(reads.map_or(0, |kind| kind.done + kind.not_found));
+        let checked = grouped(phase.reads_answered());
         summary.push_str(&format!(", {checked} reads checked, {} wrong", grouped(phase.mismatches())));
     }
     let lines = std::iter::once(summary).chain(remarks(phase, verified));
@@ -162,6 +167,15 @@ fn verdict(phase: &PhaseReport, verified: bool) -> String {
 
 fn remarks(phase: &PhaseReport, verified: bool) -> Vec<String> {
     let mut remarks = Vec::new();
+    if !phase.comparable() {
+        remarks.push(
+            "NOT COMPARABLE: the server was replaced by another in the middle of this, which began without records"
+                .to_owned(),
+        );
+    }
+    if phase.reconnects > 0 {
+        remarks.push(format!("connections made again after one broke: {}", grouped(phase.reconnects)));
+    }
     if let Some(nanoseconds) = phase.server_cpu_ns {
         let each = match phase.server_cpu_per_one_sided_get() {
             Some(each) => format!("{} per one-sided GET", latency(each)),
@@ -176,12 +190,20 @@ fn remarks(phase: &PhaseReport, verified: bool) -> Vec<String> {
             remarks.push(format!("{} {} failed: {error}", grouped(*times), kind.operation));
         }
     }
+    if phase.found_nothing() {
+        remarks.push(
+            "no read found anything, so this measured nothing: the store is not loaded; run `farside-bench load` with \
+             the same workload and properties first"
+                .to_owned(),
+        );
+    } else if phase.not_found() > 0 && !verified {
+        remarks.push(format!(
+            "{} of {} reads found nothing: was the store loaded with this recordcount, insertorder and zeropadding?",
+            grouped(phase.not_found()),
+            grouped(phase.reads_answered())
+        ));
+    }
     let mut remark_if = |applies: bool, remark: String| remarks.extend(applies.then_some(remark));
-    remark_if(
-        phase.not_found() > 0 && !verified,
-        "was the table loaded with this recordcount, insertorder and zeropadding? Reads found nothing"
-            .to_owned(),
-    );
     remark_if(
         phase.unissued > 0,
         format!(

@@ -49,10 +49,11 @@ fn json_reads_back() {
 #[test]
 fn only_a_flawless_report_succeeds() {
     assert!(sample::good().succeeded());
-    let flaws: [fn(&mut PhaseReport); 4] = [
+    let flaws: [fn(&mut PhaseReport); 5] = [
         |phase| phase.warm_up_problems = 1,
         |phase| phase.gave_up = true,
         |phase| phase.kinds[0].mismatched = 1,
+        |phase| (phase.kinds[0].done, phase.kinds[0].not_found) = (0, 10_000),
         |phase| phase.kinds[0].failed = [(ErrorKind::Full, 1)].into(),
     ];
     for flaw in flaws {
@@ -63,6 +64,18 @@ fn only_a_flawless_report_succeeds() {
     let mut report = sample::good();
     report.phases[1].kinds[0].not_found = 1;
     assert!(report.succeeded(), "not found is not an error");
+    assert!(table(&report).contains("run: 1 of 10,001 reads found nothing: was the store loaded with"));
+}
+
+#[test]
+fn a_replaced_server_is_told_loudly_and_verifies_nothing() {
+    let mut report = sample::good();
+    report.phases[1].server_replaced = true;
+    assert!(table(&report).contains("run: NOT COMPARABLE: the server was replaced"), "{}", table(&report));
+    assert!(report.to_json().contains("\"comparable\": false"));
+    assert!(report.succeeded(), "each operation was done");
+    report.workload.verified = true;
+    assert!(!report.succeeded());
 }
 
 #[test]

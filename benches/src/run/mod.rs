@@ -40,6 +40,10 @@ pub struct Outcome {
     pub collected: Collected,
     /// Processor time that the store's servers used meanwhile, if they tell.
     pub server_cpu: Option<ServerCpu>,
+    /// Connections made again meanwhile, warm-up included, after one broke.
+    pub reconnects: u64,
+    /// Whether another server answers at the end than at the beginning.
+    pub server_replaced: bool,
 }
 
 /// A phase that could not begin.
@@ -98,6 +102,7 @@ pub fn run<T: Target, C: Clock>(
         drop(ready);
         opened.iter().take(starts.len()).collect::<Result<(), _>>()?;
 
+        let before = target.link();
         let mut server_cpu = CpuMeter::start(target);
         let mut started_at = SystemTime::now();
         let start = clock.now();
@@ -115,9 +120,19 @@ pub fn run<T: Target, C: Clock>(
         };
         let collected = collect(&reports, &returns, blank, observer, &mut warmed_up);
         let server_cpu = server_cpu.used();
+        let after = target.link();
+        let server_replaced = after.replaced_since(&before);
         let ended = collected.ends.iter().map(|end| end.at).max().unwrap_or(measure_from);
         let elapsed = Duration::from_nanos(ended.saturating_sub(measure_from));
-        Ok(Outcome { started_at, elapsed, collected, server_cpu })
+        Ok(Outcome {
+            started_at,
+            elapsed,
+            collected,
+            // The figures of two servers say nothing together.
+            server_cpu: server_cpu.filter(|_| !server_replaced),
+            reconnects: after.reconnects - before.reconnects,
+            server_replaced,
+        })
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use farside::server::Config;
 use farside::{Builder, Client, Embedded, FabricCounts, Operation, Statistic, Stats};
 
-use super::{Answer, Counts, Description, ErrorKind, Reply, ServerCpu, Session, SessionError, Target};
+use super::{Answer, Counts, Description, ErrorKind, Link, Reply, ServerCpu, Session, SessionError, Target};
 
 /// A client of a Farside server.
 #[derive(Debug)]
@@ -94,6 +94,13 @@ impl Target for Farside {
         let (all, upkeep) =
             (time("farside_cpu_microseconds_total")?, time("farside_upkeep_cpu_microseconds_total")?);
         Some(ServerCpu { serving: all.saturating_sub(upkeep), upkeep })
+    }
+
+    fn link(&self) -> Link {
+        let statistics = self.asking.lock().ok().and_then(|mut asking| asking.server_stats().ok());
+        let instance =
+            statistics.and_then(|statistics| Some(value(&statistics, "farside_instance")?.to_owned()));
+        Link { reconnects: self.home.client().stats().reconnects, instance }
     }
 }
 

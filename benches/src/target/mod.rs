@@ -30,6 +30,28 @@ pub trait Target: Sync {
 
     /// Processor time that the store's servers have used so far, if they tell.
     fn server_cpu(&self) -> Option<ServerCpu>;
+
+    /// The way to the server; a store in this process has none.
+    fn link(&self) -> Link {
+        Link::default()
+    }
+}
+
+/// The way to a store's server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Connections made again so far, after one broke.
+    pub reconnects: u64,
+    /// What tells the server that answers from any other, one that took its place included; none if nothing answers.
+    pub instance: Option<String>,
+}
+
+impl Link {
+    /// Whether another server answers than `before`, an earlier reading.
+    #[must_use]
+    pub fn replaced_since(&self, before: &Self) -> bool {
+        self.instance.is_some() && before.instance.is_some() && self.instance != before.instance
+    }
 }
 
 /// Processor time of a store's servers.
@@ -106,7 +128,9 @@ pub enum ErrorKind {
     #[error("deadline: no answer in time; check that the server runs and is not overloaded")]
     Deadline,
     /// The operation may or may not have taken effect.
-    #[error("indeterminate: the connection was lost while the operation was under way")]
+    #[error(
+        "indeterminate: the deadline passed or the connection broke, and nobody knows whether it took effect"
+    )]
     Indeterminate,
     /// The server cannot be reached.
     #[error("unavailable: the server cannot be reached; check that it runs")]
@@ -163,7 +187,7 @@ pub struct Counts {
     pub retries: u64,
     /// Requests that the server's processor answered.
     pub two_sided: u64,
-    /// Reads that went by a remembered place and had to look again.
+    /// Operations on a key whose place was not remembered, or had changed.
     pub hint_misses: u64,
     /// Slots brought forward: batched, off the operations' own path.
     pub forwards: u64,

@@ -102,7 +102,10 @@ impl Distribution {
             Self::Uniform => KeyChooser::Uniform(Uniform::new(start, count)),
             Self::Zipfian => {
                 // YCSB's bounds are inclusive on both ends, hence the one more.
-                KeyChooser::Zipfian(ScrambledZipfian::new(start, count + workload.expected_inserts()? + 1))
+                KeyChooser::Zipfian(ScrambledZipfian::new(
+                    start,
+                    count.saturating_add(workload.expected_inserts()?).saturating_add(1),
+                ))
             }
             Self::Latest => KeyChooser::Latest(Latest::new(workload.records - 1)),
             Self::Hotspot { data, operations } => {

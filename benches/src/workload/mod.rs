@@ -18,6 +18,11 @@ use mix::{Mix, Operation};
 use properties::{Origin, Properties};
 use value::ValueFormat;
 
+use crate::cli::LONGEST;
+
+/// So many records can be counted, and their inserts, without leaving the range of any number here.
+const RECORDS_MAX: u64 = 1 << 48;
+
 /// YCSB's six workloads: letter, and the file.
 const STANDARD: [(&str, &str, &str); 6] = [
     ("a", "workload a", include_str!("../../workloads/workloada")),
@@ -83,6 +88,11 @@ impl Workload {
         if records == 0 {
             return Err(WorkloadError::NoRecords);
         }
+        if records > RECORDS_MAX {
+            return Err(WorkloadError::Contradiction(format!(
+                "recordcount={records} is more than {RECORDS_MAX}"
+            )));
+        }
         let insert_start = properties.whole("insertstart", 0)?;
         let insert_count = properties.whole("insertcount", records.saturating_sub(insert_start))?;
         if insert_count == 0 || insert_start.checked_add(insert_count).is_none_or(|end| end > records) {
@@ -91,6 +101,12 @@ impl Workload {
             )));
         }
         let seconds = properties.whole("maxexecutiontime", 0)?;
+        let longest = LONGEST.as_secs();
+        if seconds > longest {
+            return Err(WorkloadError::Contradiction(format!(
+                "maxexecutiontime={seconds} seconds is more than {longest} (100 years)"
+            )));
+        }
         let workload = Self {
             records,
             insert_start,
@@ -172,6 +188,8 @@ mod tests {
             assert!(workload("a", wrong).is_err(), "{wrong}");
         }
         assert!(workload("a", "insertstart=18446744073709551615 insertcount=2").is_err());
+        assert!(workload("a", "recordcount=18446744073709551615").is_err());
+        assert!(workload("a", "maxexecutiontime=18446744073709551615").is_err());
     }
 
     #[test]

@@ -170,27 +170,45 @@ fn what_is_active_is_told() {
 #[test]
 fn bad_input_says_what_is_wrong_and_what_to_do() {
     let shell = Shell::new("auto");
-    shell.run(["get", ""]).fails(1, "the key is empty; a key has 1 to 4096 bytes");
+    shell.run(["get", ""]).fails(2, "the key is empty; a key has 1 to 4096 bytes");
     let long = "k".repeat(4097);
-    shell.run(["get", &long]).fails(1, "the key has 4097 bytes");
-    shell.run(["put", &long, "v"]).fails(1, "the key has 4097 bytes");
+    shell.run(["get", &long]).fails(2, "the key has 4097 bytes");
+    shell.run(["put", &long, "v"]).fails(2, "the key has 4097 bytes");
     shell.run(["put", &long[1..], "v"]).ok();
-    shell.run_with_input("put k -", &vec![0; (16 << 20) + 1]).fails(1, "longer than 16777216 bytes");
-    shell.words("put k --file /nonexistent/file").fails(1, "/nonexistent/file");
+    shell.run_with_input("put k -", &vec![0; (16 << 20) + 1]).fails(2, "longer than 16777216 bytes");
+    shell.words("put k --file /nonexistent/file").fails(2, "/nonexistent/file");
     shell.words("get k --out /nonexistent/file").fails(1, "no value under the key k");
     shell.words("put k v").ok();
     shell.words("get k --out /nonexistent/file").fails(1, "cannot write /nonexistent/file");
     shell.words("--server 127.0.0.1:1 get k").fails(1, "start farside-server");
-    shell.words("--server host:port get k").fails(1, "a port is a number");
+    shell.words("--server host:port get k").fails(2, "a port is a number");
+    shell.words("--server a,b get k").fails(2, "this build takes the address of one");
+    shell.words("--transport bogus get k").fails(2, "use auto, shm, verbs or tcp");
+    shell.words("ping -i 400000000000years").fails(2, "longer than 100 years");
+    let denied = shell.command().env("FARSIDE_DENY", "atomics").args(["get", "k"]).output().unwrap();
+    Run::of(denied).fails(2, "`atomics`");
     shell.words("--transport verbs get k").fails(1, "the server uses no RDMA device");
-    shell.words("--transport fabric get k").fails(1, "this build has no transport `fabric`");
-    shell.words("--token-file /nonexistent/file get k").fails(1, "/nonexistent/file");
+    shell.words("--transport fabric get k").fails(2, "this build has no transport `fabric`");
+    shell.words("--token-file /nonexistent/file get k").fails(2, "/nonexistent/file");
     shell.words("--transport tcp --require one-sided-reads get k").fails(1, "one-sided-reads is required");
     for usage in
         ["", "bogus", "get", "put k", "get k --bogus", "--transport bogus get k", "put k v --ttl soon"]
     {
         assert_eq!(shell.words(usage).code, Some(2), "{usage}");
     }
+}
+
+#[test]
+fn a_variable_that_is_empty_counts_as_unset() {
+    let shell = Shell::new("auto");
+    let mut command = shell.command();
+    for name in ["FARSIDE_TRANSPORT", "FARSIDE_TOKEN_FILE", "FARSIDE_DEADLINE", "FARSIDE_DENY"] {
+        command.env(name, "");
+    }
+    assert_eq!(Run::of(command.args(["incr", "n"]).output().unwrap()).ok(), "1\n");
+    let mut elsewhere = shell.command();
+    let run = Run::of(elsewhere.env("FARSIDE_SERVER", "").arg("stats").output().unwrap());
+    assert!(run.code == Some(0) || run.err.contains(farside::DEFAULT_ADDRESS), "{run:?}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod error;
 pub mod ffi;
 mod gid;
 mod library;
+pub mod litmus;
 mod memory;
 mod queue_pair;
 mod send_list;

@@ -1,8 +1,9 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use farside::{Require, TransportChoice, Version};
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) struct Connection {
         long,
         global = true,
         env = "FARSIDE_TRANSPORT",
-        value_name = "auto|shm|verbs|fabric|tcp",
+        value_name = "auto|shm|verbs|tcp",
         default_value = "auto"
     )]
     pub(crate) transport: TransportChoice,
@@ -68,7 +69,7 @@ pub(crate) struct Connection {
 pub(crate) enum Command {
     /// Measure round trips to the server
     Ping(Ping),
-    /// Print a key's value; exit 1 if there is none
+    /// Print a key's value, on a terminal a counter as its number; exit 1 if there is none
     Get(Get),
     /// Store a value
     Put(Put),
@@ -81,7 +82,15 @@ pub(crate) enum Command {
     /// Print the server's figures
     Stats,
     /// Check what this host can do, and say what to do about the rest
-    Doctor,
+    Doctor(Doctor),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Try what the table relies on of RDMA devices on the one with this address, or on each; exit 1 if one breaks it
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "asked for or not, with an address or without")]
+    pub(crate) litmus: Option<Option<IpAddr>>,
 }
 
 #[derive(Args, Debug)]
@@ -165,9 +174,29 @@ pub(crate) struct Incr {
     pub(crate) delta: i64,
 }
 
+impl Cli {
+    /// The command line of this process. Ends it on wrong usage, and on `--help`.
+    pub(crate) fn of_this_process() -> Self {
+        let matches = without_empty_variables(Self::command()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// A variable that is set to nothing counts as unset.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command.mut_args(|argument| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        if value.is_some_and(|value| value.is_empty()) { argument.env(None::<&str>) } else { argument }
+    })
+}
+
+/// The longest time that can be asked for: what is added to a clock must not leave its range.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("it must be longer than zero".into()),
+        Ok(duration) if duration > LONGEST => Err("it is longer than 100 years".into()),
         Ok(duration) => Ok(duration),
         Err(error) => Err(format!("{error}; write it like 500ms, 5s or 2h")),
     }
@@ -226,12 +255,27 @@ mod tests {
             "--deadline soon get k",
             "--deadline 0s get k",
             "put k v --ttl 5",
+            "put k v --ttl 400000000000years",
+            "ping -i 400000000000years",
+            "--deadline 101years get k",
             "cas k not-hex v",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
         }
         assert_eq!(parse("--help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+
+    #[test]
+    fn a_litmus_test_is_of_one_device_or_all() {
+        let litmus = |line| {
+            let Command::Doctor(doctor) = parse(line).unwrap().command else { panic!("doctor") };
+            doctor.litmus
+        };
+        assert_eq!(litmus("doctor"), None);
+        assert_eq!(litmus("doctor --litmus"), Some(None));
+        assert_eq!(litmus("doctor --litmus 10.0.0.1"), Some(Some("10.0.0.1".parse().unwrap())));
+        assert_eq!(parse("doctor --litmus mlx5_0").unwrap_err().exit_code(), 2);
     }
 
     #[test]

@@ -8,13 +8,12 @@ mod commands;
 mod input;
 mod output;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::of_this_process();
     commands::run(&cli).unwrap_or_else(|error| {
         error.report(cli.json);
-        ExitCode::FAILURE
+        error.exit_code()
     })
 }

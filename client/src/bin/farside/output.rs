@@ -1,8 +1,9 @@
 //! What is printed, and how.
 
 use base64::prelude::BASE64_STANDARD;
-use farside::Version;
+use farside::{Value, Version};
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// Prints one line to the standard output. A reader that has gone away, as in `farside stats | head -1`, is no
@@ -21,14 +22,20 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     line(serde_json::to_string(object).map_err(io::Error::other)?)
 }
 
-/// Prints bytes as they are; on a terminal with a line end, so that the prompt does not stick to them.
-pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+/// Prints a value: its bytes as they are, or on a terminal what people can read.
+pub(crate) fn value(value: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let mut result = out.write_all(bytes);
-    if out.is_terminal() && !bytes.ends_with(b"\n") {
-        result = result.and_then(|()| out.write_all(b"\n"));
+    let text = if out.is_terminal() { for_people(value, value.counter()) } else { Cow::Borrowed(&**value) };
+    tolerate_broken_pipe(out.write_all(&text).and_then(|()| out.flush()))
+}
+
+/// A counter as its number, anything else as it is; with a line end, so that the prompt does not stick to it.
+fn for_people(bytes: &[u8], counter: Option<i64>) -> Cow<'_, [u8]> {
+    match counter {
+        Some(number) => format!("{number}\n").into_bytes().into(),
+        None if bytes.ends_with(b"\n") => bytes.into(),
+        None => [bytes, b"\n"].concat().into(),
     }
-    tolerate_broken_pipe(result.and_then(|()| out.flush()))
 }
 
 fn tolerate_broken_pipe(result: io::Result<()>) -> io::Result<()> {
@@ -77,6 +84,13 @@ mod tests {
     fn bytes_are_base64_and_text_only_where_they_are_text() {
         assert_eq!(serde_json::to_string(&Bytes::new(b"hi")).unwrap(), r#"{"base64":"aGk=","text":"hi"}"#);
         assert_eq!(serde_json::to_string(&Bytes::new(b"\xff\0")).unwrap(), r#"{"base64":"/wA="}"#);
+    }
+
+    #[test]
+    fn people_see_numbers_and_whole_lines() {
+        assert_eq!(*for_people(&(-4_i64).to_le_bytes(), Some(-4)), *b"-4\n");
+        assert_eq!(*for_people(b"v", None), *b"v\n");
+        assert_eq!(*for_people(b"v\n", None), *b"v\n");
     }
 
     #[test]

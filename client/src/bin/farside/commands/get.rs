@@ -51,7 +51,7 @@ pub(crate) fn run(cli: &Cli, get: &Get) -> Result<ExitCode, CommandError> {
     match &value {
         _ if cli.json => output::json(&Found::new(key, &value, get.out.is_none()))?,
         Some(value) if get.version => output::line(output::version(value.version()))?,
-        Some(value) if get.out.is_none() => output::bytes(value)?,
+        Some(value) if get.out.is_none() => output::value(value)?,
         _ => {}
     }
     if value.is_none() {

@@ -28,6 +28,8 @@ pub(crate) enum CommandError {
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
     OutFile { path: String, source: io::Error },
+    #[error("the litmus test cannot be run: {0}")]
+    Litmus(String),
 }
 
 #[derive(Serialize)]
@@ -43,7 +45,19 @@ impl CommandError {
             Self::Farside(error) => error.kind().name(),
             Self::Input(InputError::TooLong { .. }) => "too_large",
             Self::Input(InputError::Unreadable { .. }) => "input",
+            Self::Litmus(_) => "litmus",
             Self::Output(_) | Self::OutFile { .. } => "output",
+        }
+    }
+
+    /// 2 for what is wrong however the table and the server are, 1 for what failed.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        use farside::Error::{Configuration, Size, TokenFile};
+        match self {
+            Self::Farside(Configuration(_) | Size(_) | TokenFile { .. }) | Self::Input(_) => {
+                ExitCode::from(2)
+            }
+            Self::Farside(_) | Self::Litmus(_) | Self::Output(_) | Self::OutFile { .. } => ExitCode::FAILURE,
         }
     }
 
@@ -66,7 +80,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Cas(cas) => cas::run(cli, cas),
         Command::Incr(incr) => incr::run(cli, incr),
         Command::Stats => stats::run(cli),
-        Command::Doctor => doctor::run(cli),
+        Command::Doctor(doctor) => doctor::run(cli, doctor),
     }
 }
 

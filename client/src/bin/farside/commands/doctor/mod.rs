@@ -1,12 +1,13 @@
 //! `farside doctor`: what this host can do, and what to do about the rest.
 
 mod devices;
+mod litmus;
 mod memlock;
 mod rdma;
 mod shared_memory;
 
 use super::{CommandError, connect};
-use crate::cli::Cli;
+use crate::cli::{Cli, Doctor};
 use crate::output;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -73,7 +74,14 @@ struct Report {
     rdma: rdma::Facts,
 }
 
-pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(cli: &Cli, doctor: &Doctor) -> Result<ExitCode, CommandError> {
+    match doctor.litmus {
+        Some(address) => litmus::run(address, cli.json),
+        None => examine(cli),
+    }
+}
+
+fn examine(cli: &Cli) -> Result<ExitCode, CommandError> {
     let mut checks = vec![
         Check::ok("build", concat!("farside ", env!("CARGO_PKG_VERSION"), ", transports shm, verbs and tcp")),
         host(),

@@ -57,7 +57,10 @@ fn huge_pages() -> Check {
     let (Some(total), Some(free)) = (count("nr_hugepages"), count("free_hugepages")) else {
         return Check::note("huge pages", "this kernel has none of 2 MiB", REMEDY);
     };
-    let found = format!("{free} of {total} pages of 2 MiB free");
+    let found = match (free, total) {
+        (_, 0) => "none of 2 MiB reserved".to_owned(),
+        _ => format!("{free} of {total} pages of 2 MiB free"),
+    };
     // The counts include pages that are promised to others: only an allocation tells.
     let attempt = || -> rustix::io::Result<()> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
@@ -66,7 +69,10 @@ fn huge_pages() -> Check {
     };
     match attempt() {
         Ok(()) => Check::ok("huge pages", found),
-        Err(error) => Check::note("huge pages", format!("{found}, but one cannot be had: {error}"), REMEDY),
+        Err(error) if free > 0 => {
+            Check::note("huge pages", format!("{found}, but one cannot be had: {error}"), REMEDY)
+        }
+        Err(_) => Check::note("huge pages", found, REMEDY),
     }
 }
 
