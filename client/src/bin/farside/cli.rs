@@ -191,7 +191,7 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 }
 
 /// The longest time that can be asked for: what is added to a clock must not leave its range.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const LONGEST: Duration = Duration::from_secs(100 * 31_557_600);
 
 fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {

@@ -57,7 +57,7 @@ impl CommandError {
             Self::Farside(Configuration(_) | Size(_) | TokenFile { .. }) | Self::Input(_) => {
                 ExitCode::from(2)
             }
-            Self::Farside(_) | Self::Litmus(_) | Self::Output(_) | Self::OutFile { .. } => ExitCode::FAILURE,
+            Self::Farside(_) | Self::Output(_) | Self::OutFile { .. } | Self::Litmus(_) => ExitCode::FAILURE,
         }
     }
 
