@@ -44,7 +44,7 @@ pub struct Geometry {
 pub enum GeometryError {
     /// The region has no room for its index and a heap.
     #[error(
-        "a region of {region_len} bytes has no room for {lines} lines of index and a heap; it needs at least {needed} bytes"
+        "a region of {region_len} bytes has no room for its index and a heap; it needs at least {needed} bytes"
     )]
     TooSmall {
         /// Asked bytes.

@@ -49,7 +49,7 @@ pub struct Config {
 /// The Unix socket for clients on the same host: the way to shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Socket {
-    /// `${XDG_RUNTIME_DIR:-/tmp}/farside-UID/PORT.sock`.
+    /// `${XDG_RUNTIME_DIR:-/tmp}/farside-UID/PORT.sock`; in /tmp as well if that folder is not there.
     Usual,
     /// At this path, in a directory that exists.
     At(PathBuf),
@@ -95,7 +95,7 @@ pub enum ConfigError {
     #[error("an index for no keys: --max-keys must be at least 1")]
     NoKeys,
     /// Memory and index do not fit together.
-    #[error("memory of {memory} bytes in {shards} shards with an index for {max_keys} keys: {source}")]
+    #[error("--memory {memory} B, --shards {shards} and --max-keys {max_keys} do not fit together: {source}")]
     Memory {
         /// Asked bytes.
         memory: u64,
@@ -238,7 +238,8 @@ mod tests {
             (Config { shards: Some(0), ..default() }, "0 shards"),
             (Config { shards: Some(65), ..default() }, "65 shards"),
             (Config { max_keys: Some(0), ..default() }, "no keys"),
-            (Config { max_keys: Some(u64::MAX), ..default() }, "lines of index"),
+            (Config { max_keys: Some(u64::MAX), ..default() }, "--max-keys"),
+            (Config { memory: 10 << 40, ..default() }, "--shards"),
             (Config { memory: u64::MAX, shards: Some(1), ..default() }, "lines of index"),
             (Config { quarantine: Duration::from_millis(19), ..default() }, "quarantine"),
             (Config { quarantine: Duration::from_micros(100_500), ..default() }, "quarantine"),

@@ -4,6 +4,7 @@ use crate::config::{Config, Socket};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -14,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// Connections that wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
+
+/// Longest path of a Unix socket, bytes: `sockaddr_un` less the byte that ends it.
+const PATH_LEN_MAX: usize = 107;
 
 /// Why the server cannot be reached the way it was told.
 #[derive(Debug, thiserror::Error)]
@@ -28,13 +32,21 @@ pub enum ListenError {
         source: io::Error,
     },
     /// The Unix socket cannot be made.
-    #[error("cannot listen on the socket {path}: {source}")]
+    #[error(
+        "cannot listen on the socket {path}: {source}; set XDG_RUNTIME_DIR, or give --shm-socket PATH or off"
+    )]
     Unix {
         /// The socket's path.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
+    /// The path of the Unix socket is too long.
+    #[error(
+        "the socket's path {0} has more than the {PATH_LEN_MAX} bytes that a Unix socket's may have: choose a shorter \
+         one (--shm-socket PATH), or off"
+    )]
+    TooLong(PathBuf),
     /// Another server listens on the Unix socket.
     #[error(
         "another server is listening on the socket {0}: stop it, or give this one a path of its own (--shm-socket)"
@@ -104,7 +116,6 @@ impl Drop for SocketFile {
 /// Makes the Unix socket that `config` asks for; `port` is the one TCP listens on. The socket of a server that
 /// was killed is replaced; in the usual folder, all such are removed.
 pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, SocketFile)>, ListenError> {
-    let mut lock = None;
     let (path, folder) = match &config.socket {
         Socket::Off => return Ok(None),
         // Clients are told the path, and may have another working directory.
@@ -113,25 +124,47 @@ pub(crate) fn unix(config: &Config, port: u16) -> Result<Option<(UnixListener, S
             (absolute.map_err(|source| ListenError::Unix { path: path.clone(), source })?, None)
         }
         Socket::Usual => {
-            let folder = usual_folder();
-            lock = Some(own_folder(&folder)?);
-            clear_all_stale(&folder);
+            let folder = usual_folder(std::env::var_os("XDG_RUNTIME_DIR"));
             (folder.join(format!("{port}.sock")), Some(folder))
         }
     };
-    clear_stale(&path)?;
-    let failed = |source| ListenError::Unix { path: path.clone(), source };
-    let listener = UnixListener::bind(&path).map_err(failed)?;
-    let file = SocketFile { path: path.clone(), folder };
-    listener.set_nonblocking(true).map_err(failed)?;
-    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    if path.as_os_str().len() > PATH_LEN_MAX {
+        return Err(ListenError::TooLong(path));
+    }
+    let Some(folder) = folder else { return bind(&path, None).map(Some) };
+    let lock = own_folder(&folder)?;
+    clear_all_stale(&folder);
+    let bound = bind(&path, Some(folder.clone()));
+    if bound.is_err() {
+        // It may have been made just now; with another server's socket in it, it stays.
+        let _ = fs::remove_dir(&folder);
+    }
     drop(lock);
-    Ok(Some((listener, file)))
+    bound.map(Some)
 }
 
-fn usual_folder() -> PathBuf {
-    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let base = base.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+fn bind(path: &Path, folder: Option<PathBuf>) -> Result<(UnixListener, SocketFile), ListenError> {
+    clear_stale(path)?;
+    let failed = |source| ListenError::Unix { path: path.into(), source };
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let file = SocketFile { path: path.into(), folder };
+    listener.set_nonblocking(true).map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    Ok((listener, file))
+}
+
+/// The folder for sockets in `runtime`, or in /tmp if that is not there: after `su`, or in a container, the variable
+/// may name the folder of another login.
+fn usual_folder(runtime: Option<OsString>) -> PathBuf {
+    let named = runtime.filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let base = match named {
+        Some(folder) if folder.is_dir() => folder,
+        Some(folder) => {
+            tracing::warn!(folder = %folder.display(), "XDG_RUNTIME_DIR does not exist: the socket is made in /tmp");
+            "/tmp".into()
+        }
+        None => "/tmp".into(),
+    };
     base.join(format!("farside-{}", rustix::process::getuid().as_raw()))
 }
 
@@ -209,6 +242,25 @@ mod tests {
         assert!(matches!(unix(&at(&path), 1), Err(ListenError::InUse(_))));
         drop((listener, file));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_runtime_folder_that_is_not_there_is_done_without() {
+        let uid = rustix::process::getuid().as_raw();
+        let folder = tempfile::tempdir().unwrap();
+        let there = usual_folder(Some(folder.path().into()));
+        assert_eq!(there, folder.path().join(format!("farside-{uid}")));
+        for stale in [None, Some("".into()), Some("/nonexistent/1000".into())] {
+            assert_eq!(usual_folder(stale), Path::new(&format!("/tmp/farside-{uid}")));
+        }
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_had_says_what_to_do() {
+        for path in ["/nonexistent/x".into(), format!("/tmp/{}", "x".repeat(103))] {
+            let error = unix(&at(Path::new(&path)), 1).unwrap_err().to_string();
+            assert!(error.contains("--shm-socket PATH"), "{error}");
+        }
     }
 
     #[test]

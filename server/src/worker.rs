@@ -22,8 +22,9 @@ use tokio::time::{sleep, timeout};
 /// How long duties wait for more of their kind before they are worked off.
 const SETTLE_AFTER: Duration = Duration::from_millis(2);
 
-/// How long connections may take to finish what they are at when the server ends.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// How long connections may take to finish what they are at when the server ends: who does not take its answers by
+/// then is cut off. The memory is still to be unmapped, and all of it takes less than five seconds.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the connections of one thread share. They take turns, so nothing in here needs a lock.
 pub(crate) struct Worker {

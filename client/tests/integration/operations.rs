@@ -17,6 +17,34 @@ fn stored(put: Put) -> Version {
     put.version().unwrap_or_else(|| panic!("{put:?}"))
 }
 
+/// A client that leases blocks of its own asks the server when there are none of a size.
+#[test]
+fn small_records_find_room_in_memory_that_large_ones_left() {
+    let config = Config { memory: 4 << 20, shards: Some(1), ..Config::default() };
+    let farside = Embedded::start(config, Way::Shm.builder()).unwrap();
+    let mut session = farside.session().unwrap();
+    let mut count = 0;
+    let full = loop {
+        match session.put(format!("key-{count}"), [5; 1000]) {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::Full);
+    for i in 0..count {
+        session.delete(format!("key-{i}")).unwrap();
+    }
+    let began = Instant::now();
+    // Blocks rest for 100 ms; of another size they would be after 102 s.
+    while let Err(error) = session.put("tiny", "x") {
+        assert_eq!(error.kind(), ErrorKind::Full);
+        assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+    }
+    assert_eq!(session.fetch_add("counter", 2).unwrap(), 0);
+    assert_eq!(session.get("tiny").unwrap().as_deref(), Some(&b"x"[..]));
+    assert_eq!(session.fetch_add("counter", 2).unwrap(), 2);
+}
+
 #[test]
 fn the_active_path_is_the_one_that_was_meant() {
     over_each_way(|way, farside| {

@@ -165,11 +165,46 @@ fn wrong_usage_is_exit_code_2_and_says_what_to_do() {
         (&["--token-file", &tokens], "chmod 600"),
         (&["--token-file", "/nonexistent"], "/nonexistent"),
         (&["--session-lease", "1ms"], "session lease"),
+        (&["--memory", "99999999999999999999"], "less than 16EiB"),
+        (&["--memory", "0"], "at least 8256 bytes"),
     ] {
         let (code, message) = refused(&runtime, arguments);
         assert_eq!(code, 2, "{arguments:?}: {message}");
         assert!(message.contains(says), "{arguments:?}: {message}");
     }
+}
+
+#[test]
+fn a_filter_for_the_log_that_is_none_is_wrong_usage() {
+    let runtime = tempfile::tempdir().unwrap();
+    let mut command = command(&runtime, &["-p", "0", "--memory", "8MiB"]);
+    let output = command.env("FARSIDE_LOG", "!!nonsense[").output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("FARSIDE_LOG"), "{message}");
+}
+
+#[test]
+fn absurdly_many_connections_are_no_reason_to_allow_few() {
+    let runtime = tempfile::tempdir().unwrap();
+    let process = Process::start(&runtime, &["--max-connections", "18446744073709551615"]);
+    process.signal(Signal::TERM);
+    let mut child = process;
+    let log = std::io::read_to_string(child.child.stderr.take().unwrap()).unwrap();
+    assert!(log.contains("ulimit -n"), "{log}");
+    assert_eq!(child.end(), Some(143));
+}
+
+#[test]
+fn a_path_too_long_for_a_socket_leaves_nothing() {
+    let runtime = tempfile::tempdir().unwrap();
+    let long = runtime.path().join("x".repeat(100));
+    fs::create_dir(&long).unwrap();
+    let output = command(&runtime, &["-p", "0"]).env("XDG_RUNTIME_DIR", &long).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("--shm-socket PATH"), "{message}");
+    assert!(is_empty(&long));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use clap::Parser;
 use farside_server::{Running, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use settings::{Cli, LogFormat};
+use std::env::VarError;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -27,7 +28,14 @@ fn main() -> ExitCode {
         Ok(settled) => settled,
         Err(error) => return complain(&error, WRONG_USAGE),
     };
-    log_to_stderr(log_format);
+    let filter = match log_filter() {
+        Ok(filter) => filter,
+        Err(error) => {
+            say(format_args!("FARSIDE_LOG is wrong: {error}; write for instance `debug` or `warn`"));
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
+    log_to_stderr(log_format, filter);
     let signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return complain(&error, FAILED),
@@ -60,8 +68,15 @@ fn say(what: impl Display) {
     let _ = writeln!(io::stderr(), "farside-server: {what}");
 }
 
-fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("FARSIDE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+fn log_filter() -> Result<EnvFilter, Box<dyn std::error::Error>> {
+    match std::env::var("FARSIDE_LOG") {
+        Ok(text) if !text.is_empty() => Ok(EnvFilter::try_new(text)?),
+        Ok(_) | Err(VarError::NotPresent) => Ok(EnvFilter::new("info")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn log_to_stderr(format: LogFormat, filter: EnvFilter) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
@@ -77,7 +92,7 @@ fn log_to_stderr(format: LogFormat) {
 
 /// Raises this process's limit of descriptors as far as it may, for so many connections and what else there is.
 fn allow_connections(connections: usize) {
-    let needed = connections as u64 + 256;
+    let needed = (connections as u64).saturating_add(256);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return;

@@ -1,4 +1,5 @@
-//! Flags, environment and file: one list of settings, the same names in all three.
+//! Flags and file: one list of settings, the same names in both. The environment has those that differ from host to
+//! host, as `--help` shows, and `FARSIDE_LOG`.
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, ValueEnum};
@@ -26,7 +27,9 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str =
-    "Exit codes: 1 the server failed, 2 wrong usage, 130 and 143 after SIGINT and SIGTERM.";
+    "Environment: those named above, and FARSIDE_LOG: what is logged, such as `debug` or `warn` \
+                          [default: info].
+Exit codes: 1 the server failed, 2 wrong usage, 130 and 143 after SIGINT and SIGTERM.";
 
 /// What can be set; `None`: not here.
 #[derive(Args, serde::Deserialize, Default, Debug)]
@@ -49,7 +52,7 @@ struct Settings {
     rdma: Option<IpAddr>,
 
     /// Memory for index and records [default: 1GiB]
-    #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY")]
+    #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY", value_parser = size)]
     memory: Option<ByteSize>,
 
     /// Shards that the memory is divided into [default: one for each 256MiB, up to the processors and 8]
@@ -116,6 +119,11 @@ pub(crate) enum LogFormat {
     #[default]
     Text,
     Json,
+}
+
+fn size(text: &str) -> Result<ByteSize, String> {
+    // What the library says of a number that is too large is about its unit.
+    text.parse().map_err(|_| "write it like 64MiB or 1GiB; it must be less than 16EiB".into())
 }
 
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

@@ -77,8 +77,9 @@ fn huge_pages() -> Check {
 }
 
 fn runtime_folder() -> Check {
-    let folder = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let folder = folder.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    // As the server does: one that is not there is done without.
+    let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
+    let folder = folder.unwrap_or_else(|| "/tmp".into());
     match rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Check::ok("socket folder", format!("{} can be written", folder.display())),
         Err(error) => Check::fail(
