@@ -240,6 +240,7 @@ mod tests {
         assert!(parse("put k -").is_ok());
         assert!(parse("put k --file f").is_ok());
         assert!(parse("cas k 00ff v --ttl 5s").is_ok());
+        assert!(parse("put k v --ttl 100years").is_ok());
     }
 
     #[test]
