@@ -12,7 +12,7 @@ use farside_hashtable::{Chain, Step};
 use farside_protocol::wire::Wants;
 use farside_protocol::{Key, Record, Superblock};
 use farside_transport::channel::{Channel, IoThread, Options, block_on};
-use farside_transport::verbs::{Connector, Verbs, VerbsLane};
+use farside_transport::verbs::{Connector, Rdma, Verbs, VerbsLane};
 use farside_transport::{Denied, Fabric as _, Lane as _, Posted};
 use hdrhistogram::Histogram;
 use std::hint::black_box;
@@ -100,7 +100,8 @@ impl Raw {
         let address = table.address().parse().expect("an address");
         let options = Options { wants: Wants::QueuePairs, ..Options::new(address) };
         let (channel, _) = block_on(Channel::connect(&thread, options)).expect("a session");
-        let connector = Connector::new(&channel, Denied::default(), LIMIT).expect("a queue pair");
+        let connector =
+            Connector::new(&channel, Denied::default(), LIMIT, Rdma::default()).expect("a queue pair");
         let fabric = connector.open().expect("the first one");
         let shard = channel.welcome().shards[0];
         let has_atomics = fabric.capabilities().atomics != farside_transport::AtomicScope::None;

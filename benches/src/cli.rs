@@ -1,11 +1,12 @@
 //! The command line.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
-use farside::{Require, TransportChoice};
+use farside::{DeviceChoice, Rdma, Require, TransportChoice};
 
 use crate::report::output::Files;
 
@@ -46,6 +47,9 @@ pub struct Options {
     /// Which store.
     #[command(flatten)]
     pub store: StoreFlags,
+    /// This host's side of RDMA.
+    #[command(flatten)]
+    pub rdma: RdmaFlags,
     /// Where reports go.
     #[command(flatten)]
     pub output: OutputFlags,
@@ -131,6 +135,55 @@ pub struct StoreFlags {
     pub memory: Option<ByteSize>,
 }
 
+/// This host's side of RDMA; where a flag has a letter it is perftest's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "RDMA")]
+pub struct RdmaFlags {
+    /// This host's RDMA device by its IP address [default: the one that leads to the server].
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "device")]
+    pub rdma: Option<IpAddr>,
+    /// This host's RDMA device by its name: stands for its best address, which `farside doctor` shows.
+    #[arg(short, long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Port of the device [default: the first that is active and has an IP address].
+    #[arg(short = 'i', long, value_name = "N", requires = "device", value_parser = value_parser!(u8).range(1..))]
+    pub device_port: Option<u8>,
+    /// Index of the port's GID, which must be an IP address [default: the best].
+    #[arg(short = 'x', long, value_name = "N", requires = "device")]
+    pub gid_index: Option<u32>,
+    /// Type of service of the packets: DSCP and ECN bits [default: the system's].
+    #[arg(short = 'T', long, value_name = "0-255")]
+    pub tos: Option<u8>,
+    /// A lost packet is sent again after 4.096 us x 2^N, up to four times that [default: 12].
+    #[arg(short = 'u', long, value_name = "N", value_parser = value_parser!(u8).range(1..=31))]
+    pub ack_timeout: Option<u8>,
+    /// How often a lost packet is sent again [default: 6].
+    #[arg(long, value_name = "0-6", value_parser = value_parser!(u8).range(..=6))]
+    pub retry_count: Option<u8>,
+}
+
+impl RdmaFlags {
+    /// What the flags come to.
+    #[must_use]
+    pub fn settings(&self) -> Rdma {
+        let default = Rdma::default();
+        Rdma {
+            device: match (self.rdma, &self.device) {
+                (Some(address), _) => Some(DeviceChoice::Address(address)),
+                (None, Some(name)) => Some(DeviceChoice::Named {
+                    name: name.clone(),
+                    port: self.device_port,
+                    gid_index: self.gid_index,
+                }),
+                (None, None) => None,
+            },
+            type_of_service: self.tos,
+            ack_timeout: self.ack_timeout.unwrap_or(default.ack_timeout),
+            retry_count: self.retry_count.unwrap_or(default.retry_count),
+        }
+    }
+}
+
 /// Where reports go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
@@ -212,6 +265,8 @@ mod tests {
             &["farside-bench", "run", "--warmup", "101years"],
             &["farside-bench", "run", "--deadline", "18446744073709551615s"],
             &["farside-bench", "run", "--client-index", "1"],
+            &["farside-bench", "run", "-x", "3"],
+            &["farside-bench", "run", "-d", "mlx5_0", "--rdma", "10.0.0.1"],
             &["farside-bench", "--seed", "1", "run"],
             &["farside-bench", "merge"],
             &["farside-bench", "compare"],

@@ -85,7 +85,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
     let stop = Stop::on_signals()?;
     match options.store.db {
         Db::Farside => {
-            let target = farside(&plan, &options.store);
+            let target = farside(&plan, &options);
             if let Some(signal) = stop.signal() {
                 note("interrupted before anything was measured");
                 return Ok(ExitCode::from(128 + signal));
@@ -100,9 +100,12 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
 }
 
 /// The server that the flags name; without a command and without one, a server in this process.
-fn farside(plan: &Plan, flags: &StoreFlags) -> Result<Farside, JobError> {
-    let mut client =
-        farside::Client::builder().transport(flags.transport).deadline(flags.deadline).name("farside-bench");
+fn farside(plan: &Plan, Options { store: flags, rdma, .. }: &Options) -> Result<Farside, JobError> {
+    let mut client = farside::Client::builder()
+        .transport(flags.transport)
+        .rdma(rdma.settings())
+        .deadline(flags.deadline)
+        .name("farside-bench");
     if let Some(memory) = flags.hint_memory {
         client = client.hint_memory(usize::try_from(memory.as_u64()).unwrap_or(usize::MAX));
     }

@@ -10,6 +10,7 @@ use farside_transport::Denied;
 use farside_transport::capabilities::DenyError;
 use farside_transport::channel::{IoThread, block_on};
 use farside_transport::selection::{Require, TransportChoice};
+use farside_transport::verbs::Rdma;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub struct Builder {
     requirements: Vec<Require>,
     name: String,
     denied: String,
+    rdma: Rdma,
 }
 
 #[derive(Clone)]
@@ -74,6 +76,7 @@ impl Builder {
             requirements: Vec::new(),
             name: String::new(),
             denied: String::new(),
+            rdma: Rdma::default(),
         }
     }
 
@@ -133,6 +136,13 @@ impl Builder {
         self
     }
 
+    /// This host's RDMA device, and how queue pairs are made, where the transport is verbs. Default: the device by
+    /// which the system reaches the server's.
+    pub fn rdma(mut self, rdma: Rdma) -> Self {
+        self.rdma = rdma;
+        self
+    }
+
     /// Takes capabilities away that the transport has, to test how an application does without: a list such as
     /// `atomic,order` of `atomic`, `write`, `read` and `order`. The variable `FARSIDE_DENY` does the same for a
     /// whole process.
@@ -161,6 +171,7 @@ impl Builder {
         if self.deadline.is_zero() {
             return Err(Error::Configuration("a deadline of zero leaves no time for anything".into()));
         }
+        self.rdma.check().map_err(|error| configuration(&error))?;
         Ok(Settings {
             address: self.address.parse().map_err(|error| configuration(&error))?,
             transport: self.transport,
@@ -175,6 +186,7 @@ impl Builder {
             requirements: self.requirements,
             name: if self.name.is_empty() { program() } else { self.name },
             denied: denied(&self.denied).map_err(|error| configuration(&error))?,
+            rdma: self.rdma,
         })
     }
 }
@@ -206,6 +218,7 @@ mod tests {
             (Builder::new().address(""), "empty"),
             (Builder::new().deadline(Duration::ZERO), "deadline of zero"),
             (Builder::new().deny("atomics"), "`atomics`"),
+            (Builder::new().rdma(Rdma { retry_count: 7, ..Rdma::default() }), "retry count of 7"),
             (Builder::new().transport(TransportChoice::Fabric), "no transport `fabric`"),
             (Builder::new().token_file("/nonexistent/token"), "/nonexistent/token"),
         ] {

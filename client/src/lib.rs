@@ -80,6 +80,7 @@ pub use farside_server as server;
 pub use farside_transport::AtomicScope;
 pub use farside_transport::capabilities::Path as AccessPath;
 pub use farside_transport::selection::{Active, Require, Transport, TransportChoice};
+pub use farside_transport::verbs::{DeviceChoice, Rdma};
 pub use session::Session;
 pub use stats::{Counts, FabricCounts, Operation, OperationStats, Stats};
 pub use value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value};

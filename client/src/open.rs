@@ -134,7 +134,8 @@ async fn connect_queue_pairs(
     let options = Options { wants: Wants::QueuePairs, ..options };
     let (channel, _) = Channel::connect(thread, options).await?;
     let (of, denied, limit) = (channel.clone(), settings.denied, settings.deadline);
-    let connector = thread.run_blocking(move || Connector::new(&of, denied, limit)).await;
+    let rdma = settings.rdma.clone();
+    let connector = thread.run_blocking(move || Connector::new(&of, denied, limit, rdma)).await;
     let connector = connector
         .unwrap_or_else(|| Err(SetupError::System(std::io::Error::other("the client is ending"))))
         .map_err(Failure::Verbs)?;

@@ -1,6 +1,7 @@
 //! What a builder's words come to.
 
 use farside_transport::selection::{Require, TransportChoice};
+use farside_transport::verbs::Rdma;
 use farside_transport::{Address, Denied};
 use std::time::Duration;
 
@@ -15,4 +16,5 @@ pub(crate) struct Settings {
     pub(crate) requirements: Vec<Require>,
     pub(crate) name: String,
     pub(crate) denied: Denied,
+    pub(crate) rdma: Rdma,
 }

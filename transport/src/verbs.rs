@@ -23,6 +23,7 @@ mod listener;
 mod own;
 mod queue;
 mod remote;
+mod settings;
 
 pub use choice::{ChoiceError, DeviceChoice, link_remedy};
 pub use connector::Connector;
@@ -33,6 +34,7 @@ pub use inventory::{Best, DeviceFacts, Found, PortFacts, Way, best, inventory};
 pub use lane::VerbsLane;
 pub use listener::{Device, Listener};
 pub use own::Own;
+pub use settings::{Rdma, RdmaError};
 
 #[cfg(test)]
 mod tests;

@@ -136,7 +136,7 @@ fn json_is_for_programs() {
     assert_eq!(shell.words("--json incr n 5").json()["counter"], 5);
     assert_eq!(shell.words("get n --json").json()["counter"], 5);
     assert!(shell.words("--json stats").json().as_object().unwrap().len() > 5);
-    let ping = shell.words("--json ping -c 3 -i 1ms").json();
+    let ping = shell.words("--json ping -c 3 --interval 1ms").json();
     assert_eq!((&ping["pings"], &ping["failed"]), (&3.into(), &0.into()));
     let doctor = shell.words("--json doctor").json();
     assert!(doctor["checks"].as_array().unwrap().iter().any(|check| check["name"] == "memfd"));
@@ -160,7 +160,7 @@ fn what_is_active_is_told() {
     let shell = Shell::new("auto");
     let stats = shell.words("stats").ok();
     assert!(stats.starts_with("transport") && stats.contains("shm at ") && stats.contains("farside_keys"));
-    let ping = shell.words("ping -c 2 -i 1ms --transport tcp").ok();
+    let ping = shell.words("ping -c 2 --interval 1ms --transport tcp").ok();
     assert!(ping.contains("transport tcp at ") && ping.contains("2 pings, 0 failed\nround trip in us: min "));
     let doctor = shell.words("doctor").ok();
     assert!(doctor.contains("this transport is not in this build"), "{doctor}");
@@ -184,7 +184,7 @@ fn bad_input_says_what_is_wrong_and_what_to_do() {
     shell.words("--server host:port get k").fails(2, "a port is a number");
     shell.words("--server a,b get k").fails(2, "this build takes the address of one");
     shell.words("--transport bogus get k").fails(2, "use auto, shm, verbs or tcp");
-    shell.words("ping -i 400000000000years").fails(2, "longer than 100 years");
+    shell.words("ping --interval 400000000000years").fails(2, "longer than 100 years");
     let denied = shell.command().env("FARSIDE_DENY", "atomics").args(["get", "k"]).output().unwrap();
     Run::of(denied).fails(2, "`atomics`");
     shell.words("--transport verbs get k").fails(1, "the server uses no RDMA device");
@@ -221,7 +221,8 @@ fn a_signal_ends_ping_with_its_figures() {
             thread::sleep(Duration::from_millis(5));
         }
         let mut command = shell.command();
-        let child = command.args(["ping", "-c", "0", "-i", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
+        let child =
+            command.args(["ping", "-c", "0", "--interval", "10ms"]).stdout(Stdio::piped()).spawn().unwrap();
         while figure(&mut watcher, "farside_sessions{transport=\"tcp\"}") == 0 {
             thread::sleep(Duration::from_millis(5));
         }

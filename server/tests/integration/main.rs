@@ -7,4 +7,5 @@ mod hostile;
 mod memory;
 mod operations;
 mod process;
+mod rdma;
 mod shared_memory;

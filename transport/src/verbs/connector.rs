@@ -4,6 +4,7 @@ use super::dial::dial;
 use super::error::SetupError;
 use super::fabric::Verbs;
 use super::remote::RemoteShard;
+use super::settings::Rdma;
 use crate::capabilities::{AtomicScope, Capabilities, Denied};
 use crate::channel::{Channel, Pulse};
 use farside_protocol::wire::{RemoteAtomics, Rights};
@@ -20,6 +21,7 @@ pub struct Connector {
     peer: SocketAddr,
     ticket: u128,
     limit: Duration,
+    rdma: Rdma,
     shards: Arc<[RemoteShard]>,
     capabilities: Capabilities,
     pulse: Pulse,
@@ -30,8 +32,13 @@ pub struct Connector {
 
 impl Connector {
     /// For the session of `channel`, which asked for queue pairs. Connects the first one, to see that it can be done:
-    /// within `limit`, as each further one. Blocks.
-    pub fn new(channel: &Channel, denied: Denied, limit: Duration) -> Result<Self, SetupError> {
+    /// within `limit`, as each further one, and as `rdma` says. Blocks.
+    pub fn new(
+        channel: &Channel,
+        denied: Denied,
+        limit: Duration,
+        mut rdma: Rdma,
+    ) -> Result<Self, SetupError> {
         let verbs = sys::Verbs::load()?;
         let welcome = channel.welcome();
         let address = || SetupError::Address(welcome.rdma.clone());
@@ -52,11 +59,16 @@ impl Connector {
             message_max: u64::from(u32::MAX),
             inline_max: 0,
         };
+        if let Some(device) = &mut rdma.device {
+            // Once, for all its queue pairs.
+            *device = device.address()?.into();
+        }
         let mut connector = Self {
             verbs,
             peer,
             ticket: offer.ticket,
             limit,
+            rdma,
             shards,
             capabilities: capabilities.without(denied),
             pulse: channel.pulse(),
@@ -92,7 +104,7 @@ impl Connector {
     }
 
     fn connect(&self) -> Result<Verbs, SetupError> {
-        let queue = dial(self.verbs, self.peer, self.ticket, self.limit)?;
+        let queue = dial(self.verbs, self.peer, self.ticket, self.limit, &self.rdma)?;
         Ok(Verbs::new(queue, self.shards.clone(), self.capabilities, self.pulse.clone()))
     }
 }

@@ -2,35 +2,36 @@
 
 use super::error::SetupError;
 use super::queue::{Queue, SEND_REQUESTS};
+use super::settings::Rdma;
 use farside_verbs_sys::{
     CmId, CompletionQueue, ConnectionParameters, Depths, Event, EventChannel, EventKind, ProtectionDomain,
-    QueuePairLimits, Verbs,
+    QueuePairLimits, Transport, Verbs,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A lost packet is sent again after 4.096 us x 2^this, times up to four: a dead peer is noticed within half a second.
-/// librdmacm's own choice would stall for seconds on each lost packet.
-pub(super) const ACK_TIMEOUT: u8 = 12;
-
 /// Bytes that WRITEs are to carry inline: the first of these that the device can.
 const INLINE_LENS: [u32; 3] = [256, 64, 0];
 
-/// Connects a queue pair to the listener at `peer`, in the session that `ticket` names.
+/// Connects a queue pair to the listener at `peer`, in the session that `ticket` names, as `rdma` says.
 pub(super) fn dial(
     verbs: &'static Verbs,
     peer: SocketAddr,
     ticket: u128,
     limit: Duration,
+    rdma: &Rdma,
 ) -> Result<Queue, SetupError> {
     let channel = EventChannel::new(verbs)?;
     let dialing = Dialing { peer, limit, until: Instant::now() + limit, channel: &channel };
     let id = CmId::new(&channel)?;
-    id.resolve_address(None, peer, limit)?;
+    if let Some(type_of_service) = rdma.type_of_service {
+        id.set_type_of_service(type_of_service)?;
+    }
+    resolve(&id, rdma, peer, limit)?;
     dialing.expect(EventKind::AddressResolved)?;
     // An iWARP device leaves this to TCP.
-    let _ = id.set_ack_timeout(ACK_TIMEOUT);
+    let _ = id.set_ack_timeout(rdma.ack_timeout);
     id.resolve_route(limit)?;
     dialing.expect(EventKind::RouteResolved)?;
     let context = id.context()?;
@@ -43,9 +44,29 @@ pub(super) fn dial(
     let (first, rest) = INLINE_LENS.split_first().expect("there are some");
     let pair = rest.iter().fold(make(*first), |made, inline_len| made.or_else(|_| make(*inline_len)))?;
     let depths = Depths::of_device(&context.attributes()?);
-    id.connect(ConnectionParameters::new(depths), &ticket.to_le_bytes())?;
+    let parameters =
+        ConnectionParameters { retry_count: rdma.retry_count, ..ConnectionParameters::new(depths) };
+    id.connect(parameters, &ticket.to_le_bytes())?;
     dialing.expect(EventKind::Established)?;
+    let found = pair.settings()?;
+    tracing::debug!("queue pair to {peer}: {found:?}");
+    // iWARP has none of these.
+    let missed = if context.transport() == Transport::Iwarp { Vec::new() } else { rdma.not_taken(&found) };
+    if !missed.is_empty() {
+        tracing::warn!("{} did not take all settings: {}", context.name(), missed.join("; "));
+    }
     Ok(Queue::new(pair, id))
+}
+
+/// Asks for the way to `peer`, from this host's device that `rdma` names, if it does.
+fn resolve(id: &CmId, rdma: &Rdma, peer: SocketAddr, limit: Duration) -> Result<(), SetupError> {
+    let Some(device) = &rdma.device else { return Ok(id.resolve_address(None, peer, limit)?) };
+    let address = SocketAddr::new(device.address()?, 0);
+    if address.is_ipv4() != peer.is_ipv4() {
+        return Err(SetupError::Families { local: address.ip(), peer: peer.ip() });
+    }
+    id.resolve_address(Some(address), peer, limit)
+        .map_err(|source| SetupError::NoDevice { address: address.ip(), source })
 }
 
 struct Dialing<'a> {

@@ -3,7 +3,7 @@
 use super::choice::ChoiceError;
 use farside_protocol::ErrorKind;
 use farside_verbs_sys::{ConnectionError, EventKind, LoadError, RegisterError, VerbsError};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Why RDMA cannot be used.
@@ -13,19 +13,43 @@ pub enum SetupError {
     /// The libraries are not there.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No device has the address that the server was told to use.
+    /// No device has the address that was asked for.
     #[error(
         "no RDMA device has the address {address} ({source}); `farside doctor` lists the devices and their addresses"
     )]
     NoDevice {
         /// The address.
-        address: SocketAddr,
+        address: IpAddr,
         /// What librdmacm said.
         source: VerbsError,
     },
     /// The device cannot be used as it was named.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
+    /// This side's address and the server's do not go together.
+    #[error(
+        "the RDMA addresses {local}, of this host, and {peer}, of the server, are of different families: use another \
+         address of the device (--rdma, or -d with -x)"
+    )]
+    Families {
+        /// This host's.
+        local: IpAddr,
+        /// The server's.
+        peer: IpAddr,
+    },
+    /// A shard is longer than the device can register.
+    #[error(
+        "a shard of {len} bytes is longer than the {max} bytes that {device} registers at once: use more shards \
+         (--shards) or less memory (--memory)"
+    )]
+    ShardTooLong {
+        /// Which device.
+        device: String,
+        /// Bytes.
+        len: u64,
+        /// At most.
+        max: u64,
+    },
     /// Memory cannot be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -78,6 +102,8 @@ impl SetupError {
             Self::Load(_)
             | Self::NoDevice { .. }
             | Self::Choice(_)
+            | Self::Families { .. }
+            | Self::ShardTooLong { .. }
             | Self::Register(_)
             | Self::Address(_) => ErrorKind::Refused,
             _ => ErrorKind::Unavailable,

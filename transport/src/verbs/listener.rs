@@ -4,10 +4,11 @@
 //! queue pairs are destroyed, which is the fence of rule T5: a destroyed queue pair drops what still arrives for it.
 
 use super::choice::ChoiceError;
-use super::dial::{ACK_TIMEOUT, dial};
+use super::dial::dial;
 use super::error::SetupError;
 use super::queue::Queue;
 use super::remote::RemoteShard;
+use super::settings::Rdma;
 use crate::capabilities::AtomicScope;
 use crate::region::Region;
 use farside_protocol::Geometry;
@@ -51,7 +52,7 @@ impl Device {
         let verbs = Verbs::load()?;
         let channel = EventChannel::new(verbs)?;
         let id = CmId::new(&channel)?;
-        let no_device = |source| SetupError::NoDevice { address, source };
+        let no_device = |source| SetupError::NoDevice { address: address.ip(), source };
         id.set_reuse_address(true)?;
         id.bind(address).map_err(no_device)?;
         let context = id.context().map_err(no_device)?;
@@ -136,6 +137,8 @@ impl Registration {
             let swap = Access::REMOTE_READ | Access::REMOTE_ATOMIC;
             (swap, swap | Access::REMOTE_WRITE)
         };
+        let context = writers.context();
+        check_len(context.name(), region.len(), context.attributes()?.memory_region_len_max)?;
         let (heap_at, end) = (geometry.heap_at() as usize, region.len() as usize);
         let index = MemoryRegion::of_range(writers, region.clone(), 0..heap_at, index_access)?;
         let heap = MemoryRegion::of_range(writers, region.clone(), heap_at..end, heap_access)?;
@@ -152,6 +155,11 @@ impl Registration {
             _all: all,
         })
     }
+}
+
+/// Readers get all of a shard as one region.
+fn check_len(device: &str, len: u64, max: u64) -> Result<(), SetupError> {
+    if len > max { Err(SetupError::ShardTooLong { device: device.into(), len, max }) } else { Ok(()) }
 }
 
 /// A session that may connect queue pairs.
@@ -223,7 +231,7 @@ impl Listener {
         let shared = &self.0.shared;
         let ticket = fresh_ticket();
         self.invite(ticket, Rights::ReadWrite);
-        dial(shared.verbs, shared.address, ticket, SELF_LIMIT)
+        dial(shared.verbs, shared.address, ticket, SELF_LIMIT, &Rdma::default())
             .map(|queue| (ticket, queue))
             .inspect_err(|_| self.fence(ticket))
     }
@@ -295,7 +303,7 @@ impl Shared {
         // This side posts nothing.
         let completions = CompletionQueue::new(domain.context(), 2)?;
         let limits = QueuePairLimits { send_requests: 1, receive_requests: 1, inline_len: 0 };
-        let _ = id.set_ack_timeout(ACK_TIMEOUT);
+        let _ = id.set_ack_timeout(Rdma::default().ack_timeout);
         let pair = id.create_queue_pair(domain, &completions, &completions, limits)?;
         let depths = Depths::of_device(&domain.context().attributes()?).min(event.depths);
         id.accept(ConnectionParameters::new(depths), &[])?;
@@ -337,5 +345,17 @@ impl Drop for Serving {
                 let _ = id.disconnect();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_that_the_device_cannot_register_says_what_to_change() {
+        assert!(check_len("mlx5_0", 1 << 30, 1 << 30).is_ok());
+        let error = check_len("mlx5_0", (1 << 30) + 4096, 1 << 30).unwrap_err().to_string();
+        assert!(error.contains("1073741824 bytes that mlx5_0") && error.contains("--shards"), "{error}");
     }
 }

@@ -64,6 +64,11 @@ impl Queue {
         self.pair.inline_len_max() as usize
     }
 
+    #[cfg(test)]
+    pub(super) fn pair(&self) -> &QueuePair {
+        &self.pair
+    }
+
     /// The device and its port.
     pub(super) fn device(&self) -> String {
         format!("{} port {}", self.pair.domain().context().name(), self.id.port())

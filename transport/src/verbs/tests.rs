@@ -54,8 +54,12 @@ impl Bed {
         (self.dial(ticket).unwrap(), shard)
     }
 
+    fn dial_with(&self, ticket: u128, rdma: &Rdma) -> Result<Queue, SetupError> {
+        dial(farside_verbs_sys::Verbs::load().unwrap(), self.listener.address(), ticket, LIMIT, rdma)
+    }
+
     fn dial(&self, ticket: u128) -> Result<Queue, SetupError> {
-        dial(farside_verbs_sys::Verbs::load().unwrap(), self.listener.address(), ticket, LIMIT)
+        self.dial_with(ticket, &Rdma::default())
     }
 }
 
@@ -128,6 +132,28 @@ fn nothing_leaves_the_shard_and_readers_change_nothing() {
             assert_eq!(run(&queue, &shard, &mut lane, &mut chain), Err(Lost));
             assert_eq!(bed.region.load(4096), Ok(0));
             assert_eq!(bed.region.load(bed.geometry.heap_at()), Ok(0));
+        }
+    }
+}
+
+#[test]
+fn what_a_client_sets_its_queue_pair_has() {
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        bed.listener.invite(1, Rights::ReadWrite);
+        let device = Some(DeviceChoice::Address(address));
+        let rdma = Rdma { device, type_of_service: Some(104), ack_timeout: 11, retry_count: 3 };
+        let queue = bed.dial_with(1, &rdma).unwrap();
+        if bed.atomics {
+            assert_eq!(rdma.not_taken(&queue.pair().settings().unwrap()), Vec::<String>::new());
+        }
+        for (address, says) in
+            [("203.0.113.1", "no RDMA device has the address"), ("2001:db8::1", "families")]
+        {
+            let rdma =
+                Rdma { device: Some(DeviceChoice::Address(address.parse().unwrap())), ..Rdma::default() };
+            let error = bed.dial_with(1, &rdma).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
     }
 }

@@ -68,10 +68,22 @@ pub enum RegisterError {
     /// The memory cannot be written, but the access asked for writes.
     #[error("memory that is mapped read-only cannot be registered for writing")]
     ReadOnly,
-    /// The device or the kernel refused.
+    /// This process may not lock so much memory.
     #[error(
-        "cannot register {len} bytes with {device}: {source}; if memory may not be locked, raise `ulimit -l` (systemd: LimitMEMLOCK=infinity)"
+        "cannot register {len} bytes with {device}: this process may lock {} KiB in all; raise that by `ulimit -l \
+         unlimited`, LimitMEMLOCK=infinity in a systemd unit, or `--ulimit memlock=-1` for a container",
+        limit >> 10
     )]
+    Locked {
+        /// Bytes.
+        len: usize,
+        /// Which device.
+        device: String,
+        /// Bytes that the process may lock.
+        limit: u64,
+    },
+    /// The device or the kernel refused.
+    #[error("cannot register {len} bytes with {device}: {source}")]
     Refused {
         /// Bytes.
         len: usize,
@@ -80,6 +92,16 @@ pub enum RegisterError {
         /// What it said.
         source: io::Error,
     },
+}
+
+impl RegisterError {
+    /// What `source` means where `limit` bytes may be locked, if there is a limit.
+    pub(crate) fn refused(len: usize, device: String, source: io::Error, limit: Option<u64>) -> Self {
+        match (Errno::from_io_error(&source), limit) {
+            (Some(Errno::NOMEM), Some(limit)) => Self::Locked { len, device, limit },
+            _ => Self::Refused { len, device, source },
+        }
+    }
 }
 
 /// Why work was not posted. After [`PostError::Refused`] some of it may have been: the queue pair is to be given up.
@@ -157,4 +179,20 @@ pub enum ConnectionError {
     /// A call failed.
     #[error(transparent)]
     Call(#[from] VerbsError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_for_memory_is_the_limits_where_there_is_one() {
+        let says = |errno: Errno, limit| {
+            RegisterError::refused(4096, "rxe0".into(), errno.into(), limit).to_string()
+        };
+        let locked = says(Errno::NOMEM, Some(64 << 10));
+        assert!(locked.contains("may lock 64 KiB") && locked.contains("ulimit -l unlimited"), "{locked}");
+        assert!(!says(Errno::NOMEM, None).contains("ulimit"));
+        assert!(!says(Errno::INVAL, Some(64 << 10)).contains("ulimit"));
+    }
 }

@@ -6,6 +6,7 @@
 use crate::context::ProtectionDomain;
 use crate::error::RegisterError;
 use crate::ffi;
+use rustix::process::{Resource, getrlimit};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::io;
@@ -234,7 +235,8 @@ impl<M: Memory> MemoryRegion<M> {
         let raw = unsafe { reg_mr(domain.raw(), start.as_ptr().cast(), len, access.0) };
         let Some(raw) = NonNull::new(raw) else {
             let device = domain.context().name().into();
-            return Err(RegisterError::Refused { len, device, source: io::Error::last_os_error() });
+            let (source, limit) = (io::Error::last_os_error(), getrlimit(Resource::Memlock).current);
+            return Err(RegisterError::refused(len, device, source, limit));
         };
         // SAFETY: it was just registered, and libibverbs does not change it.
         let &ffi::ibv_mr { lkey: local_key, rkey: remote_key, .. } = unsafe { raw.as_ref() };

@@ -1,7 +1,8 @@
 //! The command line.
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use farside::{Require, TransportChoice, Version};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
+use farside::{DeviceChoice, Rdma, Require, TransportChoice, Version};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) connection: Connection,
+    #[command(flatten)]
+    pub(crate) rdma: RdmaFlags,
     /// Print JSON, one object a line; bytes are base64
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -65,6 +68,63 @@ pub(crate) struct Connection {
     pub(crate) deadline: Duration,
 }
 
+/// This host's side of RDMA; where a flag has a letter it is perftest's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "RDMA")]
+pub(crate) struct RdmaFlags {
+    /// This host's RDMA device by its IP address [default: the one that leads to the server]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub(crate) rdma: Option<IpAddr>,
+    /// This host's RDMA device by its name: stands for its best address, which `farside doctor` shows
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Port of the device [default: the first that is active and has an IP address]
+    #[arg(short = 'i', long, global = true, value_name = "N", value_parser = value_parser!(u8).range(1..))]
+    pub(crate) device_port: Option<u8>,
+    /// Index of the port's GID, which must be an IP address [default: the best]
+    #[arg(short = 'x', long, global = true, value_name = "N")]
+    pub(crate) gid_index: Option<u32>,
+    /// Type of service of the packets: DSCP and ECN bits [default: the system's]
+    #[arg(short = 'T', long, global = true, value_name = "0-255")]
+    pub(crate) tos: Option<u8>,
+    /// A lost packet is sent again after 4.096 us x 2^N, up to four times that [default: 12]
+    #[arg(short = 'u', long, global = true, value_name = "N", value_parser = value_parser!(u8).range(1..=31))]
+    pub(crate) ack_timeout: Option<u8>,
+    /// How often a lost packet is sent again [default: 6]
+    #[arg(long, global = true, value_name = "0-6", value_parser = value_parser!(u8).range(..=6))]
+    pub(crate) retry_count: Option<u8>,
+}
+
+impl RdmaFlags {
+    /// What is wrong with the flags together: clap does not see those before and after the command at once.
+    fn misuse(&self) -> Option<&'static str> {
+        match (self.rdma, &self.device, self.device_port.is_some() || self.gid_index.is_some()) {
+            (Some(_), Some(_), _) => Some("--rdma and --device name the same thing: give one of them"),
+            (_, None, true) => Some("--device-port and --gid-index are of a device: name it (--device)"),
+            _ => None,
+        }
+    }
+
+    /// What the flags come to.
+    pub(crate) fn settings(&self) -> Rdma {
+        let default = Rdma::default();
+        Rdma {
+            device: match (self.rdma, &self.device) {
+                (Some(address), _) => Some(DeviceChoice::Address(address)),
+                (None, Some(name)) => Some(DeviceChoice::Named {
+                    name: name.clone(),
+                    port: self.device_port,
+                    gid_index: self.gid_index,
+                }),
+                (None, None) => None,
+            },
+            type_of_service: self.tos,
+            ack_timeout: self.ack_timeout.unwrap_or(default.ack_timeout),
+            retry_count: self.retry_count.unwrap_or(default.retry_count),
+        }
+    }
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Measure round trips to the server
@@ -99,7 +159,7 @@ pub(crate) struct Ping {
     #[arg(short, long, default_value_t = 10)]
     pub(crate) count: u64,
     /// Time between two pings
-    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(crate) interval: Duration,
 }
 
@@ -178,7 +238,11 @@ impl Cli {
     /// The command line of this process. Ends it on wrong usage, and on `--help`.
     pub(crate) fn of_this_process() -> Self {
         let matches = without_empty_variables(Self::command()).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let cli = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        if let Some(misuse) = cli.rdma.misuse() {
+            Self::command().error(ErrorKind::ArgumentConflict, misuse).exit();
+        }
+        cli
     }
 }
 
@@ -211,7 +275,6 @@ fn version(text: &str) -> Result<Version, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{CommandFactory, error::ErrorKind};
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(std::iter::once("farside").chain(line.split_whitespace()))
@@ -257,14 +320,35 @@ mod tests {
             "--deadline 0s get k",
             "put k v --ttl 5",
             "put k v --ttl 400000000000years",
-            "ping -i 400000000000years",
+            "ping --interval 400000000000years",
             "--deadline 101years get k",
             "cas k not-hex v",
+            "-u 0 get k",
+            "--retry-count 7 get k",
+            "-T 256 get k",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}: {error}");
         }
         assert_eq!(parse("--help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+
+    #[test]
+    fn a_device_is_named_once_and_its_port_and_gid_with_it() {
+        let misuse = |line| parse(line).unwrap().rdma.misuse();
+        for line in ["get k", "-d mlx5_0 get k -x 3 -i 1", "get k --rdma 10.0.0.1", "-T 104 get k -u 14"] {
+            assert_eq!(misuse(line), None, "{line}");
+        }
+        for line in
+            ["get k -x 3", "get k -i 1", "--rdma 10.0.0.1 get k -d mlx5_0", "--rdma 10.0.0.1 get k -x 3"]
+        {
+            assert!(misuse(line).is_some(), "{line}");
+        }
+        let rdma = parse("get k -d mlx5_0 -x 3 -T 104 -u 14 --retry-count 2").unwrap().rdma.settings();
+        let device = DeviceChoice::Named { name: "mlx5_0".into(), port: None, gid_index: Some(3) };
+        let expected =
+            Rdma { device: Some(device), type_of_service: Some(104), ack_timeout: 14, retry_count: 2 };
+        assert_eq!(rdma, expected);
     }
 
     #[test]

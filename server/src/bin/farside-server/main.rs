@@ -8,7 +8,7 @@ mod settings;
 use clap::Parser;
 use farside_server::{Running, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use settings::{Cli, LogFormat};
+use settings::{Cli, LogFormat, Settled};
 use std::env::VarError;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -24,7 +24,7 @@ const BY_SIGNAL: u8 = 128;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
-    let (config, log_format) = match cli.settle() {
+    let Settled { mut config, device, log_format } = match cli.settle() {
         Ok(settled) => settled,
         Err(error) => return complain(&error, WRONG_USAGE),
     };
@@ -36,6 +36,12 @@ fn main() -> ExitCode {
         }
     };
     log_to_stderr(log_format, filter);
+    if let Some(device) = device {
+        match device.address() {
+            Ok(address) => config.rdma = Some((address, 0).into()),
+            Err(error) => return complain(&StartError::Rdma(error), FAILED),
+        }
+    }
     let signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return complain(&error, FAILED),

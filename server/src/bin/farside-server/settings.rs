@@ -4,6 +4,7 @@
 use bytesize::ByteSize;
 use clap::{Args, Parser, ValueEnum};
 use farside_server::{Config, HugePages, Socket};
+use farside_transport::verbs::DeviceChoice;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,18 @@ struct Settings {
     /// IP address of the RDMA device over which clients connect queue pairs [default: none, no RDMA]
     #[arg(long, value_name = "ADDRESS", env = "FARSIDE_RDMA")]
     rdma: Option<IpAddr>,
+
+    /// The RDMA device by its name, in place of --rdma: stands for its best address, which `farside doctor` shows
+    #[arg(short, long, value_name = "NAME", env = "FARSIDE_DEVICE", conflicts_with = "rdma")]
+    device: Option<String>,
+
+    /// Port of the device [default: the first that is active and has an IP address]
+    #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    device_port: Option<u8>,
+
+    /// Index of the port's GID, which must be an IP address [default: the best]
+    #[arg(short = 'x', long, value_name = "N")]
+    gid_index: Option<u32>,
 
     /// Memory for index and records [default: 1GiB]
     #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY", value_parser = size)]
@@ -131,15 +144,19 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
     humantime::parse_duration(&text).map(Some).map_err(|error| D::Error::custom(format!("`{text}`: {error}")))
 }
 
-/// A settings file that cannot be used.
+/// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub(crate) enum SettingsError {
     #[error("cannot read the configuration {path}: {source}")]
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("the configuration {path} is wrong: {reason}")]
     Wrong { path: PathBuf, reason: String },
     #[error("the configuration {path} has the unknown key `{key}`{}", suggestion(key))]
     UnknownKey { path: PathBuf, key: String },
+    #[error("rdma and device name the same thing: give one of them")]
+    TwoDevices,
+    #[error("device-port and gid-index are of a device: name it (device)")]
+    NoDevice,
 }
 
 /// The names of all settings, from the flags: there is no second list to forget one in.
@@ -157,30 +174,37 @@ fn suggestion(key: &str) -> String {
 }
 
 impl Settings {
-    fn load(path: &Path) -> Result<Self, FileError> {
+    fn load(path: &Path) -> Result<Self, SettingsError> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| FileError::Unreadable { path: path.into(), source })?;
+            .map_err(|source| SettingsError::Unreadable { path: path.into(), source })?;
         Self::parse(path, &text)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+    fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
         let wrong =
-            |error: toml::de::Error| FileError::Wrong { path: path.into(), reason: error.to_string() };
+            |error: toml::de::Error| SettingsError::Wrong { path: path.into(), reason: error.to_string() };
         let table: toml::Table = toml::from_str(text).map_err(wrong)?;
         let names = names();
         if let Some(key) = table.keys().find(|key| !names.contains(key)) {
-            return Err(FileError::UnknownKey { path: path.into(), key: key.clone() });
+            return Err(SettingsError::UnknownKey { path: path.into(), key: key.clone() });
         }
         toml::from_str(text).map_err(wrong)
     }
 
     /// These settings, and those of `other` where these say nothing.
-    fn or(self, other: Self) -> Self {
+    fn or(self, mut other: Self) -> Self {
+        // Who names a device here does not mean that of the other, nor its port and GID.
+        if self.rdma.is_some() || self.device.is_some() {
+            (other.rdma, other.device, other.device_port, other.gid_index) = (None, None, None, None);
+        }
         Self {
             listen: self.listen.or(other.listen),
             port: self.port.or(other.port),
             shm_socket: self.shm_socket.or(other.shm_socket),
             rdma: self.rdma.or(other.rdma),
+            device: self.device.or(other.device),
+            device_port: self.device_port.or(other.device_port),
+            gid_index: self.gid_index.or(other.gid_index),
             memory: self.memory.or(other.memory),
             shards: self.shards.or(other.shards),
             max_keys: self.max_keys.or(other.max_keys),
@@ -193,6 +217,20 @@ impl Settings {
             token_file: self.token_file.or(other.token_file),
             insecure: self.insecure.or(other.insecure),
             log_format: self.log_format.or(other.log_format),
+        }
+    }
+
+    /// The RDMA device that is named, to be looked for.
+    fn device(&self) -> Result<Option<DeviceChoice>, SettingsError> {
+        match (self.rdma, &self.device, self.device_port.is_some() || self.gid_index.is_some()) {
+            (Some(_), Some(_), _) => Err(SettingsError::TwoDevices),
+            (_, None, true) => Err(SettingsError::NoDevice),
+            (_, None, false) => Ok(None),
+            (None, Some(name), _) => Ok(Some(DeviceChoice::Named {
+                name: name.clone(),
+                port: self.device_port,
+                gid_index: self.gid_index,
+            })),
         }
     }
 
@@ -229,13 +267,23 @@ impl Settings {
     }
 }
 
+/// What the settings come to.
+pub(crate) struct Settled {
+    /// The server's configuration.
+    pub(crate) config: Config,
+    /// An RDMA device by its name, whose address is yet to be found.
+    pub(crate) device: Option<DeviceChoice>,
+    /// The form of the log.
+    pub(crate) log_format: LogFormat,
+}
+
 impl Cli {
-    /// The server's configuration and the form of its log.
-    pub(crate) fn settle(self) -> Result<(Config, LogFormat), FileError> {
+    /// What the settings come to.
+    pub(crate) fn settle(self) -> Result<Settled, SettingsError> {
         let file = self.config.as_deref().map(Settings::load).transpose()?.unwrap_or_default();
         let settings = self.settings.or(file);
         let log_format = settings.log_format.unwrap_or_default();
-        Ok((settings.config(), log_format))
+        Ok(Settled { device: settings.device()?, config: settings.config(), log_format })
     }
 }
 
@@ -274,6 +322,9 @@ mod tests {
             port = 5
             shm-socket = "off"
             rdma = "10.0.0.1"
+            device = "mlx5_0"
+            device-port = 8
+            gid-index = 9
             memory = "2MiB"
             shards = 3
             max-keys = 4
@@ -305,6 +356,27 @@ mod tests {
             insecure: true,
         };
         assert_eq!(config(&[], file), expected);
+    }
+
+    #[test]
+    fn flags_that_name_a_device_do_not_mean_the_files() {
+        let device = |flags: &[&str], file: &str| {
+            let cli = Cli::try_parse_from([&["farside-server"], flags].concat()).unwrap();
+            let settings = cli.settings.or(Settings::parse(Path::new("f.toml"), file).unwrap());
+            let device = settings.device().map_err(|error| error.to_string())?;
+            Ok::<_, String>((settings.rdma.map(|address| address.to_string()), device))
+        };
+        let named = |name: &str, port, gid_index| {
+            Ok((None, Some(DeviceChoice::Named { name: name.into(), port, gid_index })))
+        };
+        let file = "device = \"a\"\ngid-index = 3";
+        assert_eq!(device(&[], ""), Ok((None, None)));
+        assert_eq!(device(&[], file), named("a", None, Some(3)));
+        assert_eq!(device(&["-x", "4", "-i", "2"], file), named("a", Some(2), Some(4)));
+        assert_eq!(device(&["-d", "b"], file), named("b", None, None));
+        assert_eq!(device(&["--rdma", "10.0.0.1"], file), Ok((Some("10.0.0.1".into()), None)));
+        assert!(device(&["-x", "4"], "").unwrap_err().contains("name it"));
+        assert!(device(&[], "rdma = \"10.0.0.1\"\ndevice = \"a\"").unwrap_err().contains("one of them"));
     }
 
     #[test]

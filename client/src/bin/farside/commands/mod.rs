@@ -9,7 +9,7 @@ mod ping;
 mod put;
 mod stats;
 
-use crate::cli::{Cli, Command, Connection};
+use crate::cli::{Cli, Command};
 use crate::input::InputError;
 use crate::output;
 use farside::{Client, Session};
@@ -84,10 +84,11 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     }
 }
 
-fn connect(connection: &Connection) -> Result<Client, CommandError> {
+fn connect(Cli { connection, rdma, .. }: &Cli) -> Result<Client, CommandError> {
     let mut builder = Client::builder()
         .address(&connection.server)
         .transport(connection.transport)
+        .rdma(rdma.settings())
         .deadline(connection.deadline)
         .name("farside command")
         // A command looks one key up, once.
@@ -102,5 +103,5 @@ fn connect(connection: &Connection) -> Result<Client, CommandError> {
 }
 
 fn session(cli: &Cli) -> Result<Session, CommandError> {
-    Ok(connect(&cli.connection)?.session()?)
+    Ok(connect(cli)?.session()?)
 }

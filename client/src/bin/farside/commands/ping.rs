@@ -31,7 +31,7 @@ pub(crate) fn run(cli: &Cli, ping: &Ping) -> Result<ExitCode, CommandError> {
     for number in [SIGINT, SIGTERM] {
         signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
     }
-    let client = connect(&cli.connection)?;
+    let client = connect(cli)?;
     let mut session = client.session()?;
     let mut times = Vec::new();
     let mut failed = 0;

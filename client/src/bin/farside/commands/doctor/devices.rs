@@ -272,7 +272,7 @@ fn gid_lines(transport: Transport, port: &PortFacts) -> Vec<String> {
         let why = if chosen == Some(entry) {
             why_chosen(entry)
         } else if port.reachable_gids().any(|reachable| reachable == entry) {
-            "to be had by its address"
+            "to be had by its address or its index (-x)"
         } else if entry.gid_type == GidType::InfiniBandOrRoceV1 && is_roce(transport, port) {
             "not taken: RoCE v1, which no router passes"
         } else if entry.gid.is_link_local() && is_roce(transport, port) {
@@ -329,8 +329,8 @@ pub(super) fn choice_check(found: &[Found]) -> Check {
         );
     };
     let choice = Choice::of(best);
-    let address = &choice.address;
-    Check::ok(NAME, format!("{choice}: `farside-server --rdma {address}`"))
+    let (device, address) = (&choice.device, &choice.address);
+    Check::ok(NAME, format!("{choice}: `farside-server --rdma {address}`, or `-d {device}`"))
         .with_details(vec![format!("why: {}", why(best, found)), choice.consequences.to_string()])
 }
 
@@ -476,7 +476,7 @@ mod tests {
         let none = choice_check(&[]);
         assert_eq!(none.verdict, Verdict::Warn);
         let one = choice_check(&[mlx(roce())]);
-        assert_eq!(one.found, "mlx5_0 port 1, 10.0.0.1: `farside-server --rdma 10.0.0.1`");
+        assert_eq!(one.found, "mlx5_0 port 1, 10.0.0.1: `farside-server --rdma 10.0.0.1`, or `-d mlx5_0`");
         assert!(one.details[0].contains("the only port"), "{one:?}");
         let plain = device("a", Transport::Iwarp, AtomicCapability::None, roce());
         let two = choice_check(&[plain, mlx(roce())]);

@@ -130,7 +130,7 @@ fn host() -> Check {
 }
 
 fn server(cli: &Cli) -> Check {
-    match connect(&cli.connection) {
+    match connect(cli) {
         Ok(client) => Check::ok("server", client.active().to_string()),
         Err(error) => Check::note("server", error.to_string(), "to have one here, run `farside-server`"),
     }

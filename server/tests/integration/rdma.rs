@@ -1,0 +1,79 @@
+//! The binary on a real RDMA device, and what it says where one cannot be used: `tests/rdma-vm/run -- ...` with
+//! `FARSIDE_TEST_RDMA` set to the addresses of those to use.
+
+use farside_transport::verbs::inventory;
+use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_farside-server");
+
+/// The name and address of each device to test on.
+fn devices() -> Vec<(String, IpAddr)> {
+    let Ok(list) = std::env::var("FARSIDE_TEST_RDMA") else {
+        eprintln!("SKIPPED: no RDMA device; FARSIDE_TEST_RDMA names the addresses of those to test on");
+        return Vec::new();
+    };
+    let found = inventory().expect("the devices can be asked");
+    let name = |address: IpAddr| {
+        let owner = found.iter().find(|found| {
+            let ports = found.facts.iter().flat_map(|facts| &facts.ports);
+            ports.into_iter().any(|port| port.addresses.contains(&address))
+        });
+        owner.expect("a device has the address").name.clone()
+    };
+    let addresses = list.split(',').map(|address| address.parse().expect("an address"));
+    addresses.map(|address| (name(address), address)).collect()
+}
+
+fn usual(command: &mut Command) -> &mut Command {
+    command.env_clear().args(["--json", "-p", "0", "--memory", "8MiB", "--shm-socket", "off"])
+}
+
+/// What the server says when it does not start.
+fn complaint(command: &mut Command) -> String {
+    let output = usual(command).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_device_that_cannot_be_used_says_what_to_do() {
+    for (name, _) in devices() {
+        for (flags, says) in [
+            (&["-d", "nosuch0"][..], "no RDMA device is called `nosuch0`; this host has "),
+            (&["-d", &name, "-i", "9"], "and no port 9"),
+            (&["-d", &name, "-x", "99"], "has no GID of index 99"),
+            (&["-d", &name, "-x", "0"], "GID 0 ("),
+            (&["--rdma", "127.0.0.1"], "no RDMA device has the address 127.0.0.1"),
+        ] {
+            let told = complaint(Command::new(SERVER).args(flags));
+            assert!(told.contains("no RDMA: ") && told.contains(says), "{flags:?}: {told}");
+        }
+    }
+}
+
+/// Without the capability the limit counts for root too.
+#[test]
+fn memory_that_may_not_be_locked_says_what_to_raise() {
+    for (name, _) in devices() {
+        let limited = "ulimit -l 64 && exec setpriv --bounding-set=-ipc_lock -- \"$0\" \"$@\"";
+        let told = complaint(Command::new("/bin/sh").args(["-c", limited, SERVER, "-d", &name]));
+        assert!(told.contains("may lock 64 KiB") && told.contains("ulimit -l unlimited"), "{told}");
+    }
+}
+
+#[test]
+fn a_device_is_found_by_its_name() {
+    for (name, address) in devices() {
+        let mut command = Command::new(SERVER);
+        let mut child =
+            usual(command.args(["-d", &name])).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        assert!(line.starts_with('{'), "it did not start: {log}");
+        assert!(log.contains(&format!("address={address}:")) && log.contains(&name), "{log}");
+    }
+}
