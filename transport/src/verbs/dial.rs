@@ -5,10 +5,11 @@ use super::queue::{Queue, SEND_REQUESTS};
 use super::settings::Rdma;
 use farside_verbs_sys::{
     CmId, CompletionQueue, ConnectionParameters, Depths, Event, EventChannel, EventKind, ProtectionDomain,
-    QueuePairLimits, Transport, Verbs,
+    QueuePair, QueuePairLimits, Transport, Verbs,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Bytes that WRITEs are to carry inline: the first of these that the device can.
@@ -46,8 +47,11 @@ pub(super) fn dial(
     let depths = Depths::of_device(&context.attributes()?);
     let parameters =
         ConnectionParameters { retry_count: rdma.retry_count, ..ConnectionParameters::new(depths) };
-    id.connect(parameters, &ticket.to_le_bytes())?;
-    dialing.expect(EventKind::Established)?;
+    let connecting = id.connect(parameters, &ticket.to_le_bytes()).map_err(SetupError::from);
+    if let Err(error) = connecting.and_then(|()| dialing.expect(EventKind::Established)) {
+        let_go(pair, id);
+        return Err(error);
+    }
     let found = pair.settings()?;
     tracing::debug!("queue pair to {peer}: {found:?}");
     // iWARP has none of these.
@@ -56,6 +60,13 @@ pub(super) fn dial(
         tracing::warn!("{} did not take all settings: {}", context.name(), missed.join("; "));
     }
     Ok(Queue::new(pair, id))
+}
+
+/// Lets go of a connection that did not come about, aside: over iWARP the kernel keeps whoever does it until the peer
+/// has answered, or ten seconds have passed.
+fn let_go(pair: QueuePair, id: CmId) {
+    // Where there is no thread to be had it is done here.
+    let _ = thread::Builder::new().name("farside-rdma".into()).spawn(move || drop((pair, id)));
 }
 
 /// Asks for the way to `peer`, from this host's device that `rdma` names, if it does.

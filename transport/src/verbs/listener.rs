@@ -231,7 +231,9 @@ impl Listener {
         let shared = &self.0.shared;
         let ticket = fresh_ticket();
         self.invite(ticket, Rights::ReadWrite);
-        dial(shared.verbs, shared.address, ticket, SELF_LIMIT, &Rdma::default())
+        // From its own address: routing may know a way round over another device.
+        let rdma = Rdma { device: Some(shared.address.ip().into()), ..Rdma::default() };
+        dial(shared.verbs, shared.address, ticket, SELF_LIMIT, &rdma)
             .map(|queue| (ticket, queue))
             .inspect_err(|_| self.fence(ticket))
     }
