@@ -1,10 +1,15 @@
 //! What clients do when the server is stopped, killed, or comes back. The server is this program started anew,
 //! for it has to be another process; hence a main function in place of the usual test harness.
 
+#[path = "../rdma/mod.rs"]
+mod rdma;
 mod server;
+mod stopped;
 mod storm;
+mod ways;
+mod writer;
 
-use farside::{Client, Error, ErrorKind, Session, TransportChoice};
+use farside::{AccessPath, Client, Error, ErrorKind, Session};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pollster::block_on;
 use server::Process;
@@ -13,11 +18,12 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
+use ways::Way;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     server::perhaps_run(&arguments);
-    storm::perhaps_run(&arguments);
+    writer::perhaps_run(&arguments);
     let trial = |name: &str, test: fn()| {
         Trial::test(name, move || {
             test();
@@ -35,12 +41,16 @@ fn main() -> ExitCode {
             "killed_writers_lose_nothing_and_leave_nothing",
             storm::killed_writers_lose_nothing_and_leave_nothing,
         ),
+        trial(
+            "a_writer_stopped_past_its_lease_changes_nothing_by_its_old_session",
+            stopped::a_writer_stopped_past_its_lease_changes_nothing_by_its_old_session,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn connect(address: &str, transport: TransportChoice, deadline: Duration) -> Client {
-    let builder = Client::builder().address(address).transport(transport).deadline(deadline);
+fn connect(address: &str, way: Way, deadline: Duration) -> Client {
+    let builder = Client::builder().address(address).transport(way.transport()).deadline(deadline);
     builder.connect_blocking().unwrap()
 }
 
@@ -56,58 +66,74 @@ fn timed<T>(operation: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 fn reads_go_on_while_the_server_is_stopped() {
-    let server = Process::start();
-    let client = connect(server.address(), TransportChoice::Shm, PATIENT);
-    let mut session = client.session().unwrap();
-    for key in 0..100u32 {
-        session.put(key.to_le_bytes(), [7; 100]).unwrap();
-    }
-    server.stop();
-    for key in 0..100u32 {
-        assert_eq!(session.get(key.to_le_bytes()).unwrap().as_deref(), Some(&[7; 100][..]));
-        assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
-    }
-    assert_eq!(session.get("absent").unwrap(), None);
-    // Updates too, for as long as there are blocks.
-    session.put(7u32.to_le_bytes(), [8; 100]).unwrap();
-    assert_eq!(session.get(7u32.to_le_bytes()).unwrap().as_deref(), Some(&[8; 100][..]));
-    server.go_on();
-    for key in 0..100u32 {
-        session.put(key.to_le_bytes(), [9; 100]).unwrap();
+    for way in Way::one_sided() {
+        let server = Process::start(way);
+        let client = connect(server.address(), way, PATIENT);
+        let mut session = client.session().unwrap();
+        for key in 0..100u32 {
+            session.put(key.to_le_bytes(), [7; 100]).unwrap();
+            // A queue pair that connects needs the server.
+            assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
+        }
+        server.stop();
+        for key in 0..100u32 {
+            assert_eq!(session.get(key.to_le_bytes()).unwrap().as_deref(), Some(&[7; 100][..]), "{way:?}");
+            assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
+        }
+        assert_eq!(session.get("absent").unwrap(), None);
+        if session.active().updates == AccessPath::OneSided {
+            // Updates too, for as long as there are blocks.
+            session.put(7u32.to_le_bytes(), [8; 100]).unwrap();
+            assert_eq!(session.get(7u32.to_le_bytes()).unwrap().as_deref(), Some(&[8; 100][..]));
+        }
+        server.go_on();
+        for key in 0..100u32 {
+            session.put(key.to_le_bytes(), [9; 100]).unwrap();
+        }
     }
 }
 
 fn what_needs_a_stopped_server_ends() {
-    let server = Process::start();
-    let tcp = connect(server.address(), TransportChoice::Tcp, HASTY);
-    let shm = connect(server.address(), TransportChoice::Shm, HASTY);
-    tcp.session().unwrap().put("k", "v").unwrap();
-    server.stop();
-    let mut session = tcp.session().unwrap();
-    for (kind, (outcome, time)) in [
-        (ErrorKind::Deadline, timed(|| session.get("k").map(drop))),
-        (ErrorKind::Indeterminate, timed(|| session.put("k", "w").map(drop))),
-        (ErrorKind::Indeterminate, timed(|| session.fetch_add("n", 1).map(drop))),
-        (ErrorKind::Deadline, timed(|| session.ping().map(drop))),
-        (ErrorKind::Deadline, timed(|| block_on(tcp.get("k")).map(drop))),
+    for way in Way::one_sided() {
+        let server = Process::start(way);
+        let tcp = connect(server.address(), Way::Tcp, HASTY);
+        let near = connect(server.address(), way, HASTY);
+        let mut near_session = near.session().unwrap();
+        block_on(tcp.with_deadline(PATIENT).put("k", "v")).unwrap();
+        server.stop();
+        let mut session = tcp.session().unwrap();
         // No block was ever leased, so none can be had: and nothing can have happened.
-        (ErrorKind::Deadline, timed(|| shm.session().unwrap().put("k", "w").map(drop))),
-        (ErrorKind::Deadline, timed(|| block_on(shm.put("k", "w")).map(drop))),
-    ] {
-        assert_eq!(outcome.unwrap_err().kind(), kind);
-        assert!(time >= HASTY - HASTY / 10 && time < HASTY * 5, "{time:?}");
+        let no_block = match near.active().updates {
+            AccessPath::OneSided => ErrorKind::Deadline,
+            AccessPath::TwoSided => ErrorKind::Indeterminate,
+        };
+        for (kind, (outcome, time)) in [
+            (ErrorKind::Deadline, timed(|| session.get("k").map(drop))),
+            (ErrorKind::Indeterminate, timed(|| session.put("k", "w").map(drop))),
+            (ErrorKind::Indeterminate, timed(|| session.fetch_add("n", 1).map(drop))),
+            (ErrorKind::Deadline, timed(|| session.ping().map(drop))),
+            (ErrorKind::Deadline, timed(|| block_on(tcp.get("k")).map(drop))),
+            (no_block, timed(|| near_session.put("k", "w").map(drop))),
+        ] {
+            assert_eq!(outcome.unwrap_err().kind(), kind, "{way:?}");
+            assert!(time >= HASTY - HASTY / 10 && time < HASTY * 5, "{way:?}: {time:?}");
+        }
+        // Its memory is there still, or a queue pair to it would have to be connected first.
+        let (outcome, time) = timed(|| block_on(near.put("k", "w")));
+        let kind = outcome.unwrap_err().kind();
+        assert!(kind == ErrorKind::Deadline || way != Way::Shm && kind == ErrorKind::Unavailable, "{kind:?}");
+        assert!(time < HASTY * 5, "{way:?}: {time:?}");
+        server.go_on();
+        let patient = near.with_deadline(PATIENT);
+        block_on(patient.put("k", "x")).unwrap();
+        assert_eq!(block_on(patient.get("k")).unwrap().as_deref(), Some(&b"x"[..]));
     }
-    server.go_on();
-    let patient = shm.with_deadline(PATIENT);
-    block_on(patient.put("k", "x")).unwrap();
-    assert_eq!(block_on(patient.get("k")).unwrap().as_deref(), Some(&b"x"[..]));
 }
 
-/// What a batch asks of the server is under way together: it takes as long as one operation, not as all of them.
 fn a_batch_waits_for_a_stopped_server_as_one() {
     const ITEMS: u32 = 20;
-    let server = Process::start();
-    let client = connect(server.address(), TransportChoice::Tcp, PATIENT);
+    let server = Process::start(Way::Tcp);
+    let client = connect(server.address(), Way::Tcp, PATIENT);
     let mut session = client.session().unwrap();
     let items: Vec<_> = (0..ITEMS).map(|key| (key.to_le_bytes(), [7; 100])).collect();
     let keys: Vec<_> = items.iter().map(|(key, _)| key).collect();
@@ -130,28 +156,29 @@ fn a_batch_waits_for_a_stopped_server_as_one() {
 }
 
 fn the_end_of_a_client_is_bounded() {
-    let server = Process::start();
-    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
-        let client = connect(server.address(), transport, HASTY);
-        let mut session = client.session().unwrap();
-        block_on(client.put("k", "v")).unwrap();
+    for way in Way::all() {
+        let server = Process::start(way);
+        let client = connect(server.address(), way, HASTY);
+        let mut session = client.with_deadline(PATIENT).session().unwrap();
+        block_on(client.with_deadline(PATIENT).put("k", "v")).unwrap();
         for key in 0..100u32 {
             session.put(key.to_le_bytes(), "v").unwrap();
         }
+        session.set_deadline(HASTY);
         server.stop();
         let ((), time) = timed(|| {
             drop(session);
             drop(client);
         });
         server.go_on();
-        assert!(time < Duration::from_secs(2), "{transport}: {time:?}");
+        assert!(time < Duration::from_secs(2), "{way:?}: {time:?}");
     }
 }
 
 fn a_client_survives_its_server() {
-    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
-        let server = Process::start();
-        let client = connect(server.address(), transport, PATIENT);
+    for way in Way::all() {
+        let server = Process::start(way);
+        let client = connect(server.address(), way, PATIENT);
         let mut session = client.session().unwrap();
         session.put("k", "old").unwrap();
         block_on(client.put("c", "old")).unwrap();
@@ -163,9 +190,9 @@ fn a_client_survives_its_server() {
         // Operations wait for a server that comes back before their deadline.
         let next = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
-            Process::start_at(&address)
+            Process::start_at(way, &address)
         });
-        assert_eq!(session.get("k").unwrap(), None, "{transport}: another server, another table");
+        assert_eq!(session.get("k").unwrap(), None, "{way:?}: another server, another table");
         let _server = next.join().unwrap();
         session.put("k", "new").unwrap();
         assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"new"[..]));
@@ -177,12 +204,13 @@ fn a_client_survives_its_server() {
 }
 
 fn a_server_that_is_gone_is_unavailable() {
-    for transport in [TransportChoice::Shm, TransportChoice::Tcp] {
-        let server = Process::start();
-        let client = connect(server.address(), transport, HASTY);
-        let mut session = client.session().unwrap();
+    for way in Way::all() {
+        let server = Process::start(way);
+        let client = connect(server.address(), way, HASTY);
+        let mut session = client.with_deadline(PATIENT).session().unwrap();
         session.put("k", "v").unwrap();
-        block_on(client.put("k", "v")).unwrap();
+        session.set_deadline(HASTY);
+        block_on(client.with_deadline(PATIENT).put("k", "v")).unwrap();
         server.kill();
         std::thread::sleep(NOTICED);
         for (outcome, time) in [
@@ -192,8 +220,8 @@ fn a_server_that_is_gone_is_unavailable() {
             timed(|| block_on(client.get("k")).map(drop)),
             timed(|| block_on(client.delete("k")).map(drop)),
         ] {
-            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable, "{transport}");
-            assert!(time < HASTY * 5, "{transport}: {time:?}");
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable, "{way:?}");
+            assert!(time < HASTY * 5, "{way:?}: {time:?}");
         }
     }
 }

@@ -1,37 +1,46 @@
 //! This program as a server in a process of its own.
 
+use crate::ways::Way;
 use farside::server::{Config, Server, Socket};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Before the address at which this program is to serve, and the path of its socket.
+/// Before the address at which this program is to serve, the path of its socket, the address of its RDMA device or
+/// nothing, and the milliseconds of a session's lease.
 const SERVE: &str = "--serve";
+
+const FREE_PORT: &str = "127.0.0.1:0";
+const LEASE: Duration = Duration::from_secs(10);
 
 /// Does what this program was started for by a test, if it was.
 pub(crate) fn perhaps_run(arguments: &[String]) {
-    if let [_, serve, address, socket] = arguments
+    if let [_, serve, address, socket, rdma, lease_ms] = arguments
         && serve == SERVE
     {
-        serve_until_told(address, socket.into());
+        let rdma = (!rdma.is_empty()).then(|| SocketAddr::new(rdma.parse().unwrap(), 0));
+        let session_lease = Duration::from_millis(lease_ms.parse().unwrap());
+        serve_until_told(
+            address,
+            Config { socket: Socket::At(socket.into()), rdma, session_lease, ..Config::default() },
+        );
     }
 }
 
 /// Serves until the standard input ends, as it does when the process that started this one goes.
-fn serve_until_told(address: &str, socket: PathBuf) -> ! {
+fn serve_until_told(address: &str, config: Config) -> ! {
     let config = Config {
         listen: address.parse().unwrap(),
-        socket: Socket::At(socket),
         memory: 32 << 20,
         shards: Some(1),
         max_keys: Some(10_000),
-        session_lease: Duration::from_secs(2),
-        ..Config::default()
+        ..config
     };
     let running = Server::start(config).unwrap();
     println!("{}", running.address());
@@ -52,16 +61,26 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A server on a free port.
-    pub(crate) fn start() -> Self {
-        Self::start_at("127.0.0.1:0")
+    /// A server on a free port, for clients that come by `way`.
+    pub(crate) fn start(way: Way) -> Self {
+        Self::spawn(way, FREE_PORT, LEASE)
     }
 
-    pub(crate) fn start_at(address: &str) -> Self {
+    pub(crate) fn start_at(way: Way, address: &str) -> Self {
+        Self::spawn(way, address, LEASE)
+    }
+
+    /// A server that ends sessions when they have been silent for `lease`.
+    pub(crate) fn start_with_lease(way: Way, lease: Duration) -> Self {
+        Self::spawn(way, FREE_PORT, lease)
+    }
+
+    fn spawn(way: Way, address: &str, lease: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("farside.sock");
+        let device = way.device().map(|device| device.to_string()).unwrap_or_default();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([SERVE, address, socket.to_str().unwrap()])
+            .args([SERVE, address, socket.to_str().unwrap(), &device, &lease.as_millis().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -78,28 +97,33 @@ impl Process {
         &self.address
     }
 
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
     /// Stops it, and returns when each of its threads has.
     pub(crate) fn stop(&self) {
-        self.signal(Signal::STOP);
-        let threads = format!("/proc/{}/task", self.child.id());
-        while !fs::read_dir(&threads).unwrap().all(|thread| is_stopped(&thread.unwrap().path())) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        stop(&self.child);
     }
 
     pub(crate) fn go_on(&self) {
-        self.signal(Signal::CONT);
+        signal(&self.child, Signal::CONT);
     }
 
     /// Kills it, and returns where it was.
     pub(crate) fn kill(mut self) -> String {
-        self.signal(Signal::KILL);
+        signal(&self.child, Signal::KILL);
         self.child.wait().unwrap();
         std::mem::take(&mut self.address)
+    }
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Stops a process, and returns when each of its threads has.
+pub(crate) fn stop(child: &Child) {
+    signal(child, Signal::STOP);
+    let threads = format!("/proc/{}/task", child.id());
+    while !fs::read_dir(&threads).unwrap().all(|thread| is_stopped(&thread.unwrap().path())) {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

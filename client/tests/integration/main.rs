@@ -3,5 +3,8 @@
 mod bad_input;
 mod cancel;
 mod command;
+mod connections;
 mod operations;
+#[path = "../rdma/mod.rs"]
+mod rdma;
 mod ways;

@@ -1,5 +1,6 @@
 //! A server for each test, and a client of it over each transport.
 
+use crate::rdma;
 use farside::server::Config;
 use farside::{Client, Embedded, TransportChoice};
 use std::net::IpAddr;
@@ -20,18 +21,13 @@ pub(crate) enum Way {
     Verbs(IpAddr),
 }
 
-/// Addresses of RDMA devices to test on, with commas between them.
-const RDMA_VARIABLE: &str = "FARSIDE_TEST_RDMA";
-
 impl Way {
-    /// Those that this host has.
+    /// Those to test: RDMA where devices are named, and the others, which every host has, where none are.
     pub(crate) fn all() -> Vec<Self> {
-        let mut ways = vec![Self::Shm, Self::ShmWithoutAtomics, Self::ShmWithoutReads, Self::Tcp];
-        match std::env::var(RDMA_VARIABLE) {
-            Ok(list) => ways.extend(list.split(',').map(|address| Self::Verbs(address.parse().unwrap()))),
-            Err(_) => eprintln!("SKIPPED over RDMA: {RDMA_VARIABLE} names no device to test on"),
+        match rdma::devices() {
+            Some(devices) => devices.into_iter().map(Self::Verbs).collect(),
+            None => vec![Self::Shm, Self::ShmWithoutAtomics, Self::ShmWithoutReads, Self::Tcp],
         }
-        ways
     }
 
     pub(crate) fn builder(self) -> farside::Builder {

@@ -1,11 +1,13 @@
-//! Many clients at once on a few keys of one live server; what they were told must be linearizable.
+//! Many clients at once on a few keys of one live server, also while the link to it fails; what they were told must be
+//! linearizable.
 //!
 //! Whom the scheduler lets run when is no part of the seed, so a failure comes again only by chance. It prints the
 //! operations that contradict each other.
 
-use crate::target::{SHM, SHM_WITHOUT_ATOMICS, TCP, Target, Way, connect};
-use farside::server::Config;
-use farside::{Client, Embedded};
+use crate::target::{
+    SHM, SHM_WITHOUT_ATOMICS, TCP, Target, VERBS, VERBS_WITHOUT_ATOMICS, Way, connect, rdma_devices, serve,
+};
+use farside::{Embedded, ErrorKind};
 use farside_tests::content::Content;
 use farside_tests::history::{History, Recorder, Response};
 use farside_tests::linearizability::check;
@@ -17,18 +19,17 @@ use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Two on which everything happens, and one that only counts.
 const KEYS: [&str; 3] = ["hot", "warm", COUNTER];
 const COUNTER: &str = "counter";
 
 const OPERATIONS: usize = 500;
+/// In a guest, which is slow.
+const OPERATIONS_OVER_RDMA: usize = 200;
 
-/// Threads with a session each.
-const SESSIONS: [Way; 7] = [SHM, SHM, SHM, SHM_WITHOUT_ATOMICS, SHM_WITHOUT_ATOMICS, TCP, TCP];
-/// Threads with a client each, whose operations are under way together.
-const CLIENTS: [Way; 4] = [TCP, TCP, SHM, SHM_WITHOUT_ATOMICS];
+/// Operations under way together of each client that a thread has.
 const AT_ONCE: usize = 3;
 
 /// A client with its program, drawn as it goes, and its record.
@@ -56,9 +57,10 @@ impl<'a, T: Target> Caller<'a, T> {
         }
     }
 
-    async fn run(mut self) -> Recorder<&'static str, Content> {
+    /// Calls for as long as `goes_on`, asked with the number of the call, says so.
+    async fn run(mut self, goes_on: impl Fn(usize) -> bool) -> Recorder<&'static str, Content> {
         let mut key = KEYS[0];
-        for _ in 0..OPERATIONS {
+        for _ in (0..).take_while(|number| goes_on(*number)) {
             // Stays with a key for some operations, so that records supersede each other quickly.
             if self.random.random_bool(0.2) {
                 key = KEYS[self.random.random_range(0..KEYS.len())];
@@ -75,14 +77,19 @@ impl<'a, T: Target> Caller<'a, T> {
 
     async fn perform(&mut self, key: &'static str, operation: Operation<Content>) {
         let call = self.recorder.call(self.now(), key, operation.clone());
-        let outcome = self.target.perform(key.as_bytes(), &operation).await.outcome;
+        let response = match self.target.perform(key.as_bytes(), &operation).await {
+            Ok(answer) => Response::Done(answer.outcome),
+            Err(error) if error.kind() == ErrorKind::Indeterminate => Response::Indeterminate,
+            Err(_) => Response::Failed,
+        };
         let now = self.now();
-        if let Outcome::Found { version: Some(version), .. } | Outcome::Stored { version: Some(version) } =
-            outcome
+        if let Response::Done(
+            Outcome::Found { version: Some(version), .. } | Outcome::Stored { version: Some(version) },
+        ) = response
         {
             self.seen.insert(key, version);
         }
-        self.recorder.respond(call, now, Response::Done(outcome));
+        self.recorder.respond(call, now, response);
     }
 
     fn now(&self) -> Time {
@@ -114,18 +121,53 @@ impl<'a, T: Target> Caller<'a, T> {
 
 #[test]
 fn what_concurrent_clients_are_told_is_linearizable() {
-    // A short quarantine, so that blocks come round within the test.
-    let config = Config { memory: 32 << 20, quarantine: Duration::from_millis(20), ..Config::default() };
-    let farside = Embedded::start(config, Client::builder()).unwrap();
-    let (began, start) = (&Instant::now(), &Barrier::new(SESSIONS.len() + CLIENTS.len()));
+    check_callers(
+        &serve(None),
+        &[SHM, SHM, SHM, SHM_WITHOUT_ATOMICS, SHM_WITHOUT_ATOMICS, TCP, TCP],
+        &[TCP, TCP, SHM, SHM_WITHOUT_ATOMICS],
+        OPERATIONS,
+    );
+}
+
+/// The table's authority is the device, or, where that has no atomics, the processor.
+#[test]
+fn what_concurrent_clients_over_rdma_are_told_is_linearizable() {
+    for device in rdma_devices("linearizability over RDMA") {
+        check_callers(
+            &serve(Some(device)),
+            &[VERBS, VERBS, VERBS, VERBS_WITHOUT_ATOMICS, SHM, TCP],
+            &[VERBS, VERBS_WITHOUT_ATOMICS, SHM, TCP],
+            OPERATIONS_OVER_RDMA,
+        );
+    }
+}
+
+/// Checks what callers of a server are told who come by `sessions` and `clients` and make so many calls each.
+fn check_callers(farside: &Embedded, sessions: &[Way], clients: &[Way], operations: usize) {
+    let history = record_callers(farside, sessions, clients, |number| number < operations);
+    assert_eq!(show(&history), 0, "nothing keeps an operation from its end");
+    check(&history).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Records what is told to threads with a session over one of `sessions` each, and to threads with a client over one of
+/// `clients` each, for as long as `goes_on` says so, which is asked before each call with its caller's number of calls.
+pub(crate) fn record_callers(
+    farside: &Embedded,
+    sessions: &[Way],
+    clients: &[Way],
+    goes_on: impl Fn(usize) -> bool + Sync,
+) -> History<&'static str, Content> {
+    let (began, start) = (&Instant::now(), &Barrier::new(sessions.len() + clients.len()));
+    let goes_on = &goes_on;
     // Connected beforehand: whoever waits at the barrier does not fail.
-    let shared = connect(&farside, SHM);
-    let sessions = SESSIONS.iter().enumerate().map(|(number, way)| {
+    let shared = connect(farside, sessions[0]);
+    let sessions = sessions.iter().enumerate().map(|(number, way)| {
         // Two sessions of one client share more than two of two clients do.
-        let client = if number < 2 { shared.clone() } else { connect(&farside, *way) };
+        let client = if number < 2 { shared.clone() } else { connect(farside, *way) };
         client.session().unwrap()
     });
-    let (sessions, clients) = (sessions.collect::<Vec<_>>(), CLIENTS.map(|way| connect(&farside, way)));
+    let sessions = sessions.collect::<Vec<_>>();
+    let clients = clients.iter().map(|way| connect(farside, *way)).collect::<Vec<_>>();
 
     let mut recorders = thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -134,7 +176,7 @@ fn what_concurrent_clients_are_told_is_linearizable() {
             let caller = Caller::new(session, numbers.next().unwrap(), began);
             threads.push(scope.spawn(|| {
                 start.wait();
-                vec![block_on(caller.run())]
+                vec![block_on(caller.run(goes_on))]
             }));
         }
         for client in clients {
@@ -143,7 +185,7 @@ fn what_concurrent_clients_are_told_is_linearizable() {
                 .collect();
             threads.push(scope.spawn(|| {
                 start.wait();
-                block_on(join_all(callers.into_iter().map(Caller::run)))
+                block_on(join_all(callers.into_iter().map(|caller| caller.run(goes_on))))
             }));
         }
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -153,32 +195,38 @@ fn what_concurrent_clients_are_told_is_linearizable() {
     KEYS.iter().for_each(|key| block_on(last.perform(key, Operation::Get)));
     recorders.push(last.recorder);
 
-    let history = History::from_recorders(recorders);
-    show(&history);
-    check(&history).unwrap_or_else(|failure| panic!("{failure}"));
+    History::from_recorders(recorders)
 }
 
-/// Prints what was reported how often.
-fn show(history: &History<&'static str, Content>) {
+/// Prints what was reported how often. Returns how many operations did not report.
+pub(crate) fn show(history: &History<&'static str, Content>) -> usize {
     let mut counts = HashMap::new();
     for entry in history.keys().flat_map(|(_, entries)| entries) {
-        let Response::Done(outcome) = &entry.response else { panic!("{entry}") };
-        let told = match outcome {
-            Outcome::Stored { version: None } => "absorbed",
-            Outcome::Stored { .. } => match entry.operation {
-                Operation::Put { .. } => "put",
-                Operation::PutIfAbsent { .. } => "put as it was absent",
-                _ => "exchanged",
-            },
-            Outcome::Found { .. } => "found",
-            Outcome::NotFound => "not found",
-            Outcome::Exists => "exists",
-            Outcome::Mismatch => "mismatch",
-            Outcome::Added { .. } => "added",
-            Outcome::NotACounter => "not a counter",
-            Outcome::Deleted | Outcome::Absent => "deleted",
+        let outcome = match &entry.response {
+            Response::Done(outcome) => Ok(outcome),
+            Response::Indeterminate => Err("indeterminate"),
+            Response::Failed => Err("failed"),
         };
+        let told = outcome.map_or_else(
+            |error| error,
+            |outcome| match outcome {
+                Outcome::Stored { version: None } => "absorbed",
+                Outcome::Stored { .. } => match entry.operation {
+                    Operation::Put { .. } => "put",
+                    Operation::PutIfAbsent { .. } => "put as it was absent",
+                    _ => "exchanged",
+                },
+                Outcome::Found { .. } => "found",
+                Outcome::NotFound => "not found",
+                Outcome::Exists => "exists",
+                Outcome::Mismatch => "mismatch",
+                Outcome::Added { .. } => "added",
+                Outcome::NotACounter => "not a counter",
+                Outcome::Deleted | Outcome::Absent => "deleted",
+            },
+        );
         *counts.entry(told).or_insert(0) += 1;
     }
     println!("{} operations: {counts:?}", history.len());
+    ["indeterminate", "failed"].into_iter().filter_map(|told| counts.get(told)).sum()
 }

@@ -1,22 +1,26 @@
 //! Every operation against a map that cannot be wrong, over each way to the server, over a mix of them on one table,
-//! and over the simulated fabric.
+//! over the RDMA devices of the host, and over the simulated fabric.
 //!
 //! One operation at a time, so each answer is determined. Replay a failure with `FARSIDE_SEED=<seed>`.
 
 use crate::sim::SimTable;
-use crate::target::{Answer, SHM, SHM_WITHOUT_ATOMICS, TCP, Target, Way, connect};
-use farside::server::Config;
-use farside::{Client, Delete, Embedded, Session};
+use crate::target::{
+    Answer, SHM, SHM_WITHOUT_ATOMICS, TCP, Target, VERBS, VERBS_WITHOUT_ATOMICS, Way, connect, rdma_devices,
+    serve,
+};
+use farside::{Client, Delete, Session};
 use farside_tests::content::Content;
 use farside_tests::model::MapModel;
 use farside_tests::operation::{Operation, Outcome, Version};
 use pollster::block_on;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
-use std::time::Duration;
+use std::net::IpAddr;
 
 const OPERATIONS: usize = 4_000;
 const SEEDS: u64 = 3;
+/// In a guest, which is slow.
+const OPERATIONS_OVER_RDMA: usize = 600;
 
 /// Lengths of keys and values at the edges of size classes and limits; the rest are random.
 const KEY_LENS: [usize; 6] = [1, 8, 24, 64, 1000, 4096];
@@ -61,8 +65,8 @@ impl<T: Target> Comparison<T> {
         Self { targets, keys: keys(&mut random), model: MapModel::default(), past: Vec::new(), random }
     }
 
-    async fn run(mut self) {
-        for _ in 0..OPERATIONS {
+    async fn run(mut self, operations: usize) {
+        for _ in 0..operations {
             let key = self.random.random_range(0..self.keys.len());
             let by = self.random.random_range(0..self.targets.len());
             self.step(by, key).await;
@@ -101,7 +105,7 @@ impl<T: Target> Comparison<T> {
     /// Has the operation carried out, and the model follow what is answered, if it can.
     async fn perform(&mut self, by: usize, key: usize, operation: &Operation<Content>) {
         let before = self.current(key);
-        let Answer { outcome, current } = self.targets[by].perform(&self.keys[key], operation).await;
+        let Answer { outcome, current } = self.targets[by].perform(&self.keys[key], operation).await.unwrap();
         if let Err(disagreement) = self.model.accept(&key, operation, &outcome) {
             panic!("client {by}, key {key}: {disagreement}");
         }
@@ -133,7 +137,7 @@ impl<T: Target> Comparison<T> {
 }
 
 /// Compares the clients that `start` makes from a seed, together with the server they need.
-fn compare<S, T: Target>(start: impl Fn(u64) -> (S, Vec<T>)) {
+fn compare<S, T: Target>(operations: usize, start: impl Fn(u64) -> (S, Vec<T>)) {
     let seeds = match std::env::var("FARSIDE_SEED") {
         Ok(seed) => vec![seed.parse().expect("FARSIDE_SEED is a number")],
         Err(_) => (0..SEEDS).collect(),
@@ -141,7 +145,7 @@ fn compare<S, T: Target>(start: impl Fn(u64) -> (S, Vec<T>)) {
     for seed in seeds {
         let _at = Told(seed);
         let (_server, targets) = start(seed);
-        block_on(Comparison::new(targets, seed).run());
+        block_on(Comparison::new(targets, seed).run(operations));
     }
 }
 
@@ -156,12 +160,22 @@ impl Drop for Told {
     }
 }
 
-/// Compares clients of a new server that reach it by `ways`.
+/// Compares clients that reach a new server by `ways`.
 fn compare_live<T: Target>(ways: &[Way], target: impl Fn(&Client) -> T) {
-    // A short quarantine, so that blocks come round within the test.
-    let config = Config { memory: 32 << 20, quarantine: Duration::from_millis(20), ..Config::default() };
-    compare(|_| {
-        let farside = Embedded::start(config.clone(), Client::builder()).unwrap();
+    compare_on(None, ways, target);
+}
+
+/// The same over each RDMA device.
+fn compare_rdma<T: Target>(ways: &[Way], target: impl Fn(&Client) -> T) {
+    for device in rdma_devices("the comparison over RDMA") {
+        compare_on(Some(device), ways, &target);
+    }
+}
+
+fn compare_on<T: Target>(rdma: Option<IpAddr>, ways: &[Way], target: impl Fn(&Client) -> T) {
+    let operations = if rdma.is_some() { OPERATIONS_OVER_RDMA } else { OPERATIONS };
+    compare(operations, |_| {
+        let farside = serve(rdma);
         let targets = ways.iter().map(|way| target(&connect(&farside, *way))).collect();
         (farside, targets)
     });
@@ -197,8 +211,24 @@ fn over_all_at_once_by_asynchronous_clients() {
 }
 
 #[test]
+fn over_rdma() {
+    compare_rdma(&[VERBS, VERBS], session);
+}
+
+/// Where the device has atomics it makes all changes, the server's and those for the other transports too.
+#[test]
+fn over_rdma_and_all_others_on_one_table() {
+    compare_rdma(&[VERBS, SHM, TCP, VERBS_WITHOUT_ATOMICS], session);
+}
+
+#[test]
+fn over_rdma_and_all_others_by_asynchronous_clients() {
+    compare_rdma(&[VERBS, SHM, TCP, VERBS_WITHOUT_ATOMICS], Client::clone);
+}
+
+#[test]
 fn over_a_simulated_fabric() {
-    compare(|seed| {
+    compare(OPERATIONS, |seed| {
         let table = SimTable::new(seed);
         let clients = (0..3).map(|number| table.connect(number)).collect();
         (table, clients)

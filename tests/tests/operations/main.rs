@@ -2,5 +2,6 @@
 
 mod concurrent;
 mod differential;
+mod link;
 mod sim;
 mod target;

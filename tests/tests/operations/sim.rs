@@ -1,7 +1,7 @@
 //! Clients of a table in simulated memory: what a client library does around the plans, and no more.
 
 use crate::target::{Answer, Target, bytes, condition, stored, told};
-use farside::Delete;
+use farside::{Delete, Error};
 use farside_hashtable::duties::Duties;
 use farside_hashtable::heap::{Heap, Report};
 use farside_hashtable::hints::{Hint, Hints};
@@ -145,10 +145,8 @@ impl SimClient {
         self.settle(is_unused.then_some(lease));
         stored(operation, put)
     }
-}
 
-impl Target for SimClient {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
+    fn carry_out(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
         let name = Key::new(key).unwrap();
         match operation {
             Operation::Get => {
@@ -205,6 +203,12 @@ impl Target for SimClient {
                 _ => Outcome::NotFound.into(),
             },
         }
+    }
+}
+
+impl Target for SimClient {
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Result<Answer, Error> {
+        Ok(self.carry_out(key, operation))
     }
 
     async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete {

@@ -1,10 +1,12 @@
 //! Carrying out an operation of the model through the client library.
 
+use farside::server::Config;
 use farside::{
-    Client, Condition, Delete, Embedded, ErrorKind, Put, PutOptions, Session, TransportChoice, Value,
+    Client, Condition, Delete, Embedded, Error, ErrorKind, Put, PutOptions, Session, TransportChoice, Value,
 };
 use farside_tests::content::Content;
 use farside_tests::operation::{Operation, Outcome, Version};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A way to the server: a transport, and the capabilities it is denied.
@@ -16,6 +18,39 @@ pub(crate) const SHM: Way = (TransportChoice::Shm, "");
 pub(crate) const SHM_WITHOUT_ATOMICS: Way = (TransportChoice::Shm, "atomic");
 /// Both two-sided.
 pub(crate) const TCP: Way = (TransportChoice::Tcp, "");
+/// Reads one-sided, and updates if the server's device has atomics.
+pub(crate) const VERBS: Way = (TransportChoice::Verbs, "");
+/// Updates two-sided, and made by the server's device if it has atomics.
+pub(crate) const VERBS_WITHOUT_ATOMICS: Way = (TransportChoice::Verbs, "atomic");
+
+/// Addresses of RDMA devices to test on, with commas between them.
+const RDMA_VARIABLE: &str = "FARSIDE_TEST_RDMA";
+
+/// The RDMA devices to test `what` on.
+pub(crate) fn rdma_devices(what: &str) -> Vec<IpAddr> {
+    match std::env::var(RDMA_VARIABLE) {
+        Ok(list) => list.split(',').map(|address| address.parse().unwrap()).collect(),
+        Err(_) => {
+            eprintln!("SKIPPED {what}: {RDMA_VARIABLE} names no device to test on");
+            Vec::new()
+        }
+    }
+}
+
+/// For a server of a small table, on an RDMA device or none.
+pub(crate) fn config(rdma: Option<IpAddr>) -> Config {
+    // A short quarantine, so that blocks come round within the test.
+    Config {
+        memory: 32 << 20,
+        quarantine: Duration::from_millis(20),
+        rdma: rdma.map(|address| (address, 0).into()),
+        ..Config::default()
+    }
+}
+
+pub(crate) fn serve(rdma: Option<IpAddr>) -> Embedded {
+    Embedded::start(config(rdma), Client::builder()).unwrap()
+}
 
 pub(crate) fn connect(farside: &Embedded, (transport, denied): Way) -> Client {
     let builder = Client::builder().address(&farside.address()).transport(transport).deny(denied);
@@ -36,9 +71,9 @@ impl From<Outcome<Content>> for Answer {
     }
 }
 
-/// Whoever can be asked for an operation. Nothing but the outcomes of the model may come of it.
+/// Whoever can be asked for an operation. Nothing but the outcomes of the model may come of it, or an error.
 pub(crate) trait Target {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer;
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Result<Answer, Error>;
 
     /// The one operation that the model does without.
     async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete;
@@ -46,8 +81,8 @@ pub(crate) trait Target {
 
 macro_rules! perform {
     ($target:expr, $key:expr, $operation:expr, $($wait:tt)*) => {
-        match $operation {
-            Operation::Get => match $target.get($key)$($wait)*.unwrap() {
+        Ok(match $operation {
+            Operation::Get => match $target.get($key)$($wait)*? {
                 Some(value) => found(&value).into(),
                 None => Outcome::NotFound.into(),
             },
@@ -55,23 +90,23 @@ macro_rules! perform {
             | Operation::PutIfAbsent { value, .. }
             | Operation::CompareExchange { value, .. } => {
                 let options = PutOptions::new().condition(condition($operation));
-                stored($operation, $target.put_with($key, bytes(value), options)$($wait)*.unwrap())
+                stored($operation, $target.put_with($key, bytes(value), options)$($wait)*?)
             }
             Operation::FetchAdd { delta } => match $target.fetch_add($key, *delta as i64)$($wait)* {
                 Ok(previous) => Outcome::Added { previous: previous as u64, version: None }.into(),
                 Err(error) if error.kind() == ErrorKind::Invalid => Outcome::NotACounter.into(),
-                Err(error) => panic!("{error}"),
+                Err(error) => return Err(error),
             },
-            Operation::Delete => match $target.delete($key)$($wait)*.unwrap() {
+            Operation::Delete => match $target.delete($key)$($wait)*? {
                 true => Outcome::Deleted.into(),
                 false => Outcome::NotFound.into(),
             },
-        }
+        })
     };
 }
 
 impl Target for Session {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Result<Answer, Error> {
         perform!(self, key, operation,)
     }
 
@@ -81,7 +116,7 @@ impl Target for Session {
 }
 
 impl Target for Client {
-    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Answer {
+    async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Result<Answer, Error> {
         perform!(self, key, operation, .await)
     }
 
