@@ -101,7 +101,9 @@ pub(crate) fn collect(state: &State) -> Vec<Statistic> {
     let (high, low) = ((state.instance >> 64) as u64, state.instance as u64);
     list.put("farside_instance", format_args!("{high:016x}-{low:016x}"));
     list.put("farside_uptime_seconds", state.started.elapsed().as_secs());
-    list.put("farside_transports", if state.socket.is_some() { "shm,tcp" } else { "tcp" });
+    let transports = [("shm", state.socket.is_some()), ("verbs", state.rdma.is_some()), ("tcp", true)];
+    let served: Vec<_> = transports.iter().filter(|(_, served)| *served).map(|(name, _)| *name).collect();
+    list.put("farside_transports", served.join(","));
     memory(state, &mut list);
     clients(state, &mut list);
     requests(state, &mut list);
