@@ -4,7 +4,7 @@ use crate::connection::{Attached, Connection, Reach};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::{RemoteAtomics, Rights, Wants, Welcome};
+use farside_protocol::wire::{Rights, Wants, Welcome};
 use farside_transport::capabilities::Path;
 use farside_transport::channel::{Channel, ConnectError, IoThread, Options};
 use farside_transport::region::Populate;
@@ -204,7 +204,7 @@ fn active(settings: &Settings, reach: &Reach) -> Active {
 fn why_two_sided(welcome: &Welcome, capabilities: Capabilities) -> &'static str {
     let device_atomics = welcome.queue_pairs.as_ref().map(|queue_pairs| queue_pairs.atomics);
     match welcome.rights {
-        Rights::ReadWrite if device_atomics == Some(RemoteAtomics::None) => {
+        Rights::ReadWrite if device_atomics == Some(AtomicScope::None) => {
             "updates: the server's RDMA device has no atomics"
         }
         Rights::Read => "updates: this session may only read",

@@ -2,33 +2,12 @@
 //! of operation is one-sided or two-sided.
 
 use farside_protocol::Authority;
+pub use farside_protocol::wire::AtomicScope;
 use farside_protocol::wire::Rights;
 use std::fmt;
 
 /// The variable that takes capabilities away, for tests.
 pub const DENY_VARIABLE: &str = "FARSIDE_DENY";
-
-/// To what a fabric's atomics are atomic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AtomicScope {
-    /// There are none that a remote side executes by itself.
-    None,
-    /// To each other on one device (`IBV_ATOMIC_HCA`), not to the CPU's.
-    Device,
-    /// To each other and to the CPU's (`IBV_ATOMIC_GLOB`, shared memory).
-    Global,
-}
-
-impl AtomicScope {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Device => "device",
-            Self::Global => "global",
-        }
-    }
-}
 
 /// What one connection of a fabric can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,10 +21,6 @@ pub struct Capabilities {
     /// The steps of a chain execute in order, each after the one before it is visible. Where they do not, each
     /// step is posted on its own.
     pub ordered: bool,
-    /// Longest READ or WRITE, bytes.
-    pub message_max: u64,
-    /// Longest WRITE whose bytes travel with the request, bytes; 0: none do.
-    pub inline_max: u32,
 }
 
 /// How an operation reaches the table.
@@ -75,14 +50,7 @@ impl fmt::Display for Path {
 
 impl Capabilities {
     /// None at all: the two-sided path alone.
-    pub const NONE: Self = Self {
-        read: false,
-        write: false,
-        atomics: AtomicScope::None,
-        ordered: false,
-        message_max: 0,
-        inline_max: 0,
-    };
+    pub const NONE: Self = Self { read: false, write: false, atomics: AtomicScope::None, ordered: false };
 
     /// How lookups go.
     pub const fn reads(&self) -> Path {
@@ -110,7 +78,6 @@ impl Capabilities {
             write: self.write && !denied.write,
             atomics: if denied.atomic { AtomicScope::None } else { self.atomics },
             ordered: self.ordered && !denied.order,
-            ..self
         }
     }
 }
@@ -166,14 +133,8 @@ impl Denied {
 mod tests {
     use super::*;
 
-    const ALL: Capabilities = Capabilities {
-        read: true,
-        write: true,
-        atomics: AtomicScope::Global,
-        ordered: true,
-        message_max: 1 << 30,
-        inline_max: 0,
-    };
+    const ALL: Capabilities =
+        Capabilities { read: true, write: true, atomics: AtomicScope::Global, ordered: true };
 
     #[test]
     fn a_list_denies_what_it_names_and_an_unknown_word_is_an_error() {

@@ -26,17 +26,49 @@ pub enum Posted {
     Pending,
 }
 
-/// The buffers of one operation. On a network this is registered memory that the device may touch for as long as
-/// a chain is in flight; they are never borrowed while it is.
+/// Ordinary memory for one operation. It only grows, so that an operation allocates nothing once it is warm.
+#[derive(Default, Debug)]
+pub struct Buffers {
+    pub(crate) incoming: Vec<u8>,
+    pub(crate) outgoing: Vec<u8>,
+}
+
+#[inline]
+fn lengthen(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    // Chains move whole words: the last one may reach past what the caller needs.
+    let len = len.next_multiple_of(8);
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    buffer
+}
+
+/// The buffers of one operation. On a network there is registered memory beside them, which the device may touch for as
+/// long as a chain is in flight; it is copied from and to while none is.
 pub trait Lane {
+    /// What plans read and write.
+    fn buffers(&self) -> &Buffers;
+
+    /// The same, to be changed.
+    fn buffers_mut(&mut self) -> &mut Buffers;
+
     /// Makes the incoming buffer at least `len` bytes long. What was in it is void.
-    fn reserve_incoming(&mut self, len: usize);
+    #[inline]
+    fn reserve_incoming(&mut self, len: usize) {
+        lengthen(&mut self.buffers_mut().incoming, len);
+    }
 
     /// Where READs arrive.
-    fn incoming(&self) -> &[u8];
+    #[inline]
+    fn incoming(&self) -> &[u8] {
+        &self.buffers().incoming
+    }
 
     /// Where WRITEs come from, at least `len` bytes long. It keeps what was put in it.
-    fn outgoing(&mut self, len: usize) -> &mut [u8];
+    #[inline]
+    fn outgoing(&mut self, len: usize) -> &mut [u8] {
+        lengthen(&mut self.buffers_mut().outgoing, len)
+    }
 
     /// Whether a chain was posted that has not completed.
     fn in_flight(&self) -> bool;

@@ -102,24 +102,33 @@ pub struct QueuePairs {
     /// Names the session where its queue pairs connect; known to nobody else.
     pub ticket: u128,
     /// What atomics of the server's device are atomic to.
-    pub atomics: RemoteAtomics,
+    pub atomics: AtomicScope,
     /// The shards' memory, in order.
     pub memory: Vec<RemoteMemory>,
 }
 
-/// To what a device's atomics are atomic.
+/// To what a fabric's atomics are atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub enum RemoteAtomics {
-    /// It has none.
+pub enum AtomicScope {
+    /// There are none that a remote side executes by itself.
     None = 0,
-    /// To each other on one device.
+    /// To each other on one device (`IBV_ATOMIC_HCA`), not to the CPU's.
     Device = 1,
-    /// Also to those of the server's CPU.
+    /// To each other and to the CPU's (`IBV_ATOMIC_GLOB`, shared memory).
     Global = 2,
 }
 
-impl RemoteAtomics {
+impl AtomicScope {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Device => "device",
+            Self::Global => "global",
+        }
+    }
+
     fn from_code(code: u8) -> Result<Self, DecodeError> {
         match code {
             0 => Ok(Self::None),
@@ -142,7 +151,7 @@ impl QueuePairs {
     }
 
     fn decode(reader: &mut Reader<'_>, shards: usize) -> Result<Self, DecodeError> {
-        let (ticket, atomics) = (reader.u128()?, RemoteAtomics::from_code(reader.u8()?)?);
+        let (ticket, atomics) = (reader.u128()?, AtomicScope::from_code(reader.u8()?)?);
         let memory = (0..shards).map(|_| {
             Ok(RemoteMemory { address: reader.u64()?, index_key: reader.u32()?, heap_key: reader.u32()? })
         });

@@ -20,7 +20,7 @@ mod request;
 mod response;
 
 pub use codec::{DecodeError, FrameHeader};
-pub use handshake::{Hello, QueuePairs, RemoteAtomics, RemoteMemory, Rights, Wants, Welcome};
+pub use handshake::{AtomicScope, Hello, QueuePairs, RemoteMemory, Rights, Wants, Welcome};
 pub use request::{Condition, Request};
 pub use response::{Hint, Response, Statistic};
 

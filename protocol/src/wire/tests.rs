@@ -152,7 +152,7 @@ impl Parts {
             shards: (0..shards).map(shard).collect(),
             queue_pairs: self.flag.then(|| QueuePairs {
                 ticket: self.word.into(),
-                atomics: [RemoteAtomics::None, RemoteAtomics::Device, RemoteAtomics::Global][shards % 3],
+                atomics: [AtomicScope::None, AtomicScope::Device, AtomicScope::Global][shards % 3],
                 memory: alloc::vec![
                     RemoteMemory { address: self.word, index_key: self.small.into(), heap_key: 7 };
                     shards

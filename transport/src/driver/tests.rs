@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::capabilities::{AtomicScope, Capabilities};
+use crate::fabric::Buffers;
 use std::cell::{Cell, RefCell};
 
 /// Completes a chain at the `late`-th poll; `None`: never. Its clock moves by one with each reading.
@@ -16,7 +17,7 @@ struct Slow {
 #[derive(Default, Debug)]
 struct SlowLane {
     polls: Option<u32>,
-    buffer: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl Slow {
@@ -28,13 +29,7 @@ impl Slow {
 impl Fabric for Slow {
     type Lane = SlowLane;
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            read: true,
-            write: true,
-            atomics: AtomicScope::Device,
-            ordered: self.ordered,
-            ..Capabilities::NONE
-        }
+        Capabilities { read: true, write: true, atomics: AtomicScope::Device, ordered: self.ordered }
     }
     fn open_lane(&self) -> SlowLane {
         SlowLane::default()
@@ -78,15 +73,11 @@ impl Fabric for Slow {
 }
 
 impl Lane for SlowLane {
-    fn reserve_incoming(&mut self, len: usize) {
-        self.buffer.resize(len, 0);
+    fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
-    fn incoming(&self) -> &[u8] {
-        &self.buffer
-    }
-    fn outgoing(&mut self, len: usize) -> &mut [u8] {
-        self.buffer.resize(len, 0);
-        &mut self.buffer
+    fn buffers_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
     fn in_flight(&self) -> bool {
         self.polls.is_some()
@@ -137,7 +128,7 @@ fn a_completion_that_never_comes_is_lost_at_the_deadline_and_the_buffers_stay_wi
     assert!(!lane.in_flight());
     assert_eq!(counts.lost, 1);
     assert_eq!(fabric.kept.borrow().len(), 1);
-    assert_eq!(fabric.kept.borrow()[0].buffer.len(), 64);
+    assert_eq!(fabric.kept.borrow()[0].incoming().len(), 64);
 }
 
 #[test]

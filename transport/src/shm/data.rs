@@ -3,7 +3,7 @@
 use crate::capabilities::{AtomicScope, Capabilities, Denied};
 use crate::channel::Lifeline;
 use crate::clock;
-use crate::fabric::{Fabric, Lane, Posted};
+use crate::fabric::{Buffers, Fabric, Lane, Posted};
 use crate::region::{Access, AccessError, Region};
 use farside_hashtable::{Chain, Lost, Step};
 use std::sync::Arc;
@@ -44,8 +44,6 @@ impl Shm {
             write: writable,
             atomics: if writable { AtomicScope::Global } else { AtomicScope::None },
             ordered: true,
-            message_max: regions.iter().map(|region| region.len()).min().unwrap_or(0),
-            inline_max: 0,
         };
         Self { regions, capabilities: capabilities.without(denied), session }
     }
@@ -79,11 +77,11 @@ impl Shm {
             match *step {
                 Step::Read { at, len, to } => {
                     let (to, len) = (to as usize, len as usize);
-                    let into = lane.incoming.get_mut(to..).and_then(|into| into.get_mut(..len));
+                    let into = lane.buffers.incoming.get_mut(to..).and_then(|into| into.get_mut(..len));
                     region.read(at, into.ok_or(Refusal::Buffer)?)?;
                 }
                 Step::Write { at, len } => {
-                    region.write(at, lane.outgoing.get(..len as usize).ok_or(Refusal::Buffer)?)?;
+                    region.write(at, lane.buffers.outgoing.get(..len as usize).ok_or(Refusal::Buffer)?)?;
                 }
                 Step::CompareSwap { at, expect, new, ref mut found } => {
                     *found = region.compare_swap(at, expect, new)?;
@@ -161,32 +159,18 @@ impl Fabric for Shm {
 /// The buffers of one operation.
 #[derive(Default, Debug)]
 pub struct ShmLane {
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl Lane for ShmLane {
     #[inline]
-    fn reserve_incoming(&mut self, len: usize) {
-        // Chains move whole words: the last one may reach past what the caller needs.
-        let len = len.next_multiple_of(8);
-        if self.incoming.len() < len {
-            self.incoming.resize(len, 0);
-        }
+    fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
 
     #[inline]
-    fn incoming(&self) -> &[u8] {
-        &self.incoming
-    }
-
-    #[inline]
-    fn outgoing(&mut self, len: usize) -> &mut [u8] {
-        let len = len.next_multiple_of(8);
-        if self.outgoing.len() < len {
-            self.outgoing.resize(len, 0);
-        }
-        &mut self.outgoing
+    fn buffers_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::{ClientId, World};
 use crate::capabilities::{AtomicScope, Capabilities};
-use crate::fabric::{Fabric, Lane, Posted};
+use crate::fabric::{Buffers, Fabric, Lane, Posted};
 use farside_hashtable::{Chain, Lost};
 
 /// One client's connection to all shards of a [`World`].
@@ -27,31 +27,22 @@ impl Sim {
 /// up.
 #[derive(Default, Debug)]
 pub struct SimLane {
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
+    buffers: Buffers,
     flight: Option<u64>,
 }
 
 impl Lane for SimLane {
-    fn reserve_incoming(&mut self, len: usize) {
-        let len = len.next_multiple_of(8);
-        if self.incoming.len() < len {
-            self.incoming.resize(len, 0);
-        }
+    #[inline]
+    fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
 
-    fn incoming(&self) -> &[u8] {
-        &self.incoming
+    #[inline]
+    fn buffers_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
 
-    fn outgoing(&mut self, len: usize) -> &mut [u8] {
-        let len = len.next_multiple_of(8);
-        if self.outgoing.len() < len {
-            self.outgoing.resize(len, 0);
-        }
-        &mut self.outgoing
-    }
-
+    #[inline]
     fn in_flight(&self) -> bool {
         self.flight.is_some()
     }
@@ -61,14 +52,7 @@ impl Fabric for Sim {
     type Lane = SimLane;
 
     fn capabilities(&self) -> Capabilities {
-        let all = Capabilities {
-            read: true,
-            write: true,
-            atomics: AtomicScope::Global,
-            ordered: true,
-            message_max: u32::MAX.into(),
-            inline_max: 0,
-        };
+        let all = Capabilities { read: true, write: true, atomics: AtomicScope::Global, ordered: true };
         all.without(self.world.conduct().denied)
     }
 
@@ -77,7 +61,8 @@ impl Fabric for Sim {
     }
 
     fn post(&self, lane: &mut SimLane, shard: usize, chain: &mut Chain) -> Posted {
-        match self.world.post(self.client, shard, chain, lane.incoming.len(), &lane.outgoing) {
+        match self.world.post(self.client, shard, chain, lane.buffers.incoming.len(), &lane.buffers.outgoing)
+        {
             Ok(flight) => {
                 lane.flight = Some(flight);
                 Posted::Pending
@@ -88,7 +73,7 @@ impl Fabric for Sim {
 
     fn poll(&self, lane: &mut SimLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
         let flight = lane.flight.expect("only a lane in flight is polled");
-        let outcome = self.world.take_outcome(flight, chain, &mut lane.incoming);
+        let outcome = self.world.take_outcome(flight, chain, &mut lane.buffers.incoming);
         match outcome {
             Some(_) => lane.flight = None,
             None => self.world.step(),

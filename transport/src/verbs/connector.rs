@@ -7,7 +7,7 @@ use super::remote::RemoteShard;
 use super::settings::Rdma;
 use crate::capabilities::{AtomicScope, Capabilities, Denied};
 use crate::channel::{Channel, Pulse};
-use farside_protocol::wire::{RemoteAtomics, Rights};
+use farside_protocol::wire::Rights;
 use farside_verbs_sys as sys;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
@@ -46,18 +46,12 @@ impl Connector {
         let offer = welcome.queue_pairs.as_ref().ok_or_else(address)?;
         let shards = offer.memory.iter().zip(&welcome.shards);
         let shards = shards.map(|(memory, shard)| RemoteShard::new(*memory, &shard.geometry)).collect();
-        let writes = welcome.rights == Rights::ReadWrite && offer.atomics != RemoteAtomics::None;
+        let writes = welcome.rights == Rights::ReadWrite && offer.atomics != AtomicScope::None;
         let capabilities = Capabilities {
             read: true,
             write: writes,
-            atomics: match offer.atomics {
-                RemoteAtomics::Device if writes => AtomicScope::Device,
-                RemoteAtomics::Global if writes => AtomicScope::Global,
-                _ => AtomicScope::None,
-            },
+            atomics: if writes { offer.atomics } else { AtomicScope::None },
             ordered: true,
-            message_max: u64::from(u32::MAX),
-            inline_max: 0,
         };
         if let Some(device) = &mut rdma.device {
             // Once, for all its queue pairs.

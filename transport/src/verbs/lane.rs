@@ -6,7 +6,7 @@
 //! ```
 //! What a device may write is copied out, once, when the chain has completed.
 
-use crate::fabric::Lane;
+use crate::fabric::{Buffers, Lane};
 use farside_hashtable::{CHAIN_LEN_MAX, Chain, Step};
 use farside_verbs_sys::{Access, Buffer, MemoryRegion, ProtectionDomain, RegisterError};
 use std::sync::Arc;
@@ -23,8 +23,7 @@ pub(super) type Registered = MemoryRegion<Buffer>;
 /// The buffers of one operation.
 #[derive(Default, Debug)]
 pub struct VerbsLane {
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
+    buffers: Buffers,
     pub(super) registered: Option<Registered>,
     /// The token of the chain in flight.
     pub(super) flight: Option<u32>,
@@ -63,14 +62,16 @@ impl VerbsLane {
         }
         let registered = self.registered.as_ref().expect("made just now, or there");
         if out > inline_len {
-            registered.write(Self::OUT_AT, &self.outgoing[..out]).expect("it has room for all of the chain");
+            registered
+                .write(Self::OUT_AT, &self.buffers.outgoing[..out])
+                .expect("it has room for all of the chain");
         }
         Ok(())
     }
 
     /// The first `len` bytes that a WRITE carries.
     pub(super) fn written(&self, len: usize) -> &[u8] {
-        &self.outgoing[..len]
+        &self.buffers.outgoing[..len]
     }
 
     /// Copies out what a completed `chain` brought and found.
@@ -81,7 +82,7 @@ impl VerbsLane {
             match *step {
                 Step::Read { len, to, .. } => {
                     let (to, len) = (to as usize, len as usize);
-                    let into = &mut self.incoming[to..to + len];
+                    let into = &mut self.buffers.incoming[to..to + len];
                     registered.read(in_at + to, into).expect("it has room for all of the chain");
                 }
                 Step::CompareSwap { ref mut found, .. } => {
@@ -94,7 +95,7 @@ impl VerbsLane {
 
     /// Whether the buffers hold what `chain` says it needs.
     pub(super) fn holds(&self, chain: &Chain) -> bool {
-        out_len(chain) <= self.outgoing.len() && in_len(chain) <= self.incoming.len()
+        out_len(chain) <= self.buffers.outgoing.len() && in_len(chain) <= self.buffers.incoming.len()
     }
 }
 
@@ -113,25 +114,13 @@ fn in_len(chain: &Chain) -> usize {
 
 impl Lane for VerbsLane {
     #[inline]
-    fn reserve_incoming(&mut self, len: usize) {
-        let len = len.next_multiple_of(8);
-        if self.incoming.len() < len {
-            self.incoming.resize(len, 0);
-        }
+    fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
 
     #[inline]
-    fn incoming(&self) -> &[u8] {
-        &self.incoming
-    }
-
-    #[inline]
-    fn outgoing(&mut self, len: usize) -> &mut [u8] {
-        let len = len.next_multiple_of(8);
-        if self.outgoing.len() < len {
-            self.outgoing.resize(len, 0);
-        }
-        &mut self.outgoing
+    fn buffers_mut(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
 
     #[inline]

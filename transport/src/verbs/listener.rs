@@ -12,7 +12,7 @@ use super::settings::Rdma;
 use crate::capabilities::AtomicScope;
 use crate::region::Region;
 use farside_protocol::Geometry;
-use farside_protocol::wire::{QueuePairs, RemoteAtomics, RemoteMemory, Rights};
+use farside_protocol::wire::{QueuePairs, RemoteMemory, Rights};
 use farside_verbs_sys::{
     Access, AtomicCapability, CmId, CmIdKey, CompletionQueue, ConnectionParameters, Context, Depths, Event,
     EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
@@ -43,7 +43,7 @@ pub struct Device {
     channel: Arc<EventChannel>,
     id: CmId,
     context: Arc<Context>,
-    atomics: AtomicCapability,
+    atomics: AtomicScope,
 }
 
 impl Device {
@@ -61,7 +61,11 @@ impl Device {
             let (name, port) = (context.name().to_owned(), id.port());
             return Err(ChoiceError::PortDown { name, port, state }.into());
         }
-        let atomics = context.attributes()?.atomics;
+        let atomics = match context.attributes()?.atomics {
+            AtomicCapability::None => AtomicScope::None,
+            AtomicCapability::Device => AtomicScope::Device,
+            AtomicCapability::Global => AtomicScope::Global,
+        };
         Ok(Self { verbs, channel, id, context, atomics })
     }
 
@@ -72,11 +76,7 @@ impl Device {
 
     /// To what its atomics are atomic.
     pub fn atomics(&self) -> AtomicScope {
-        match self.atomics {
-            AtomicCapability::None => AtomicScope::None,
-            AtomicCapability::Device => AtomicScope::Device,
-            AtomicCapability::Global => AtomicScope::Global,
-        }
+        self.atomics
     }
 
     /// Registers `shards` and accepts queue pairs to them, on a thread of its own.
@@ -128,10 +128,10 @@ impl Registration {
         readers: &Arc<ProtectionDomain>,
         region: &Arc<Region>,
         geometry: Geometry,
-        atomics: AtomicCapability,
+        atomics: AtomicScope,
     ) -> Result<Self, SetupError> {
         // Registered for atomics only where the device has them.
-        let (index_access, heap_access) = if atomics == AtomicCapability::None {
+        let (index_access, heap_access) = if atomics == AtomicScope::None {
             (Access::REMOTE_READ, Access::REMOTE_READ)
         } else {
             let swap = Access::REMOTE_READ | Access::REMOTE_ATOMIC;
@@ -176,7 +176,7 @@ struct Connected {
 
 struct Shared {
     address: SocketAddr,
-    atomics: AtomicCapability,
+    atomics: AtomicScope,
     verbs: &'static Verbs,
     writers: Arc<ProtectionDomain>,
     readers: Arc<ProtectionDomain>,
@@ -208,7 +208,7 @@ impl Listener {
             Rights::Read => shard.for_readers,
             Rights::ReadWrite => shard.memory,
         });
-        QueuePairs { ticket, atomics: remote_atomics(shared.atomics), memory: memory.collect() }
+        QueuePairs { ticket, atomics: shared.atomics, memory: memory.collect() }
     }
 
     /// Destroys the queue pairs of a session and lets no other of it in: when this returns, nothing that it posted can
@@ -240,14 +240,6 @@ impl Listener {
 
     pub(super) fn remote_shard(&self, shard: usize) -> Option<&RemoteShard> {
         self.0.shared.shards.get(shard).map(|shard| &shard.remote)
-    }
-}
-
-const fn remote_atomics(atomics: AtomicCapability) -> RemoteAtomics {
-    match atomics {
-        AtomicCapability::None => RemoteAtomics::None,
-        AtomicCapability::Device => RemoteAtomics::Device,
-        AtomicCapability::Global => RemoteAtomics::Global,
     }
 }
 

@@ -60,7 +60,18 @@ impl Own {
         }
     }
 
+    /// Both ends are this process's, so after this nothing posted before executes any more.
+    fn end_link(&self, listener: &Listener) {
+        if let Some(Link { queue, ticket, .. }) = self.link.borrow_mut().take() {
+            drop(queue);
+            listener.fence(ticket);
+        }
+    }
+
     fn compare_swap(&self, listener: &Listener, shard: usize, chain: &mut Chain) -> Result<(), Lost> {
+        if self.link.borrow().as_ref().is_some_and(|link| !link.queue.is_intact()) {
+            self.end_link(listener);
+        }
         let mut link = self.link.borrow_mut();
         if link.is_none() {
             let (ticket, queue) = listener.connect_to_itself().map_err(|error| {
@@ -112,13 +123,10 @@ impl Fabric for Own {
         self.shm.abandon(lane);
     }
 
-    /// Both ends are this process's, so it can always be had: the queue pair is ended, and another made when needed.
+    /// Can always be had: the queue pair is ended, and another made when needed.
     fn poll_fence(&self, _shard: usize) -> Option<Result<(), Lost>> {
-        if let (Some(listener), Some(Link { queue, ticket, .. })) =
-            (&self.swaps, self.link.borrow_mut().take())
-        {
-            drop(queue);
-            listener.fence(ticket);
+        if let Some(listener) = &self.swaps {
+            self.end_link(listener);
         }
         Some(Ok(()))
     }
