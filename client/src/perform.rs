@@ -44,7 +44,7 @@ pub(crate) async fn perform<'a, T: Task<'a>>(
         let step = match attempt {
             Attempt::Done => return outcome.take(),
             Attempt::TwoSided => ask(cores, shared, task, &deadline).await,
-            Attempt::Lease => await_lease(cores, shared, &deadline).await.map(|()| None),
+            Attempt::Lease(times) => await_lease(cores, shared, &deadline, times).await.map(|()| None),
             Attempt::Later(time) => pause(shared, time, &deadline).await.map(|()| None),
             Attempt::Unfinished => pause(shared, PAUSE, &deadline).await.map(|()| None),
             Attempt::Broken => reconnect(cores, shared, &deadline).await.map(|()| None),
@@ -94,11 +94,18 @@ async fn ask<'a, T: Task<'a>>(
     }
 }
 
-async fn await_lease(cores: &mut impl Cores, shared: &Arc<Shared>, deadline: &Deadline) -> Result<()> {
+/// Waits until leases have come since the core had taken them in `times`: they may be there already, or have been taken
+/// in by another operation of the same core, which does not tell this one.
+async fn await_lease(
+    cores: &mut impl Cores,
+    shared: &Arc<Shared>,
+    deadline: &Deadline,
+    times: u64,
+) -> Result<()> {
     let inbox = cores.with(|core| core.inbox());
     let next = inbox.next();
-    // It may have come before `next` was there to see it.
-    if !inbox.is_empty() {
+    // What came before `next` was there to see it lies in the inbox, or has been taken out of it.
+    if !inbox.is_empty() || cores.with(|core| core.has_taken_in_since(times)) {
         return Ok(());
     }
     shared.within(deadline, next).await

@@ -28,6 +28,8 @@ pub(crate) struct Core {
     inbox: Arc<Inbox>,
     connection: Arc<Connection>,
     hint_bytes: usize,
+    /// How often leases were taken in.
+    taken_in: u64,
     /// The shard that the last GET left with something to do.
     due: Option<usize>,
     pub(crate) stats: Stats,
@@ -42,6 +44,7 @@ impl Core {
         Self {
             near: connection.one_sided(hint_bytes),
             inbox: Arc::default(),
+            taken_in: 0,
             connection,
             hint_bytes,
             due: None,
@@ -53,6 +56,11 @@ impl Core {
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// Whether leases were taken in since it had been done `times`.
+    pub(crate) fn has_taken_in_since(&self, times: u64) -> bool {
+        self.taken_in != times
     }
 
     pub(crate) fn inbox(&self) -> Arc<Inbox> {
@@ -86,6 +94,8 @@ impl Core {
             self.due = None;
             self.inbox.close();
             self.inbox = Arc::default();
+            // Who waits for leases of the old one is not to wait for the new one's.
+            self.taken_in += 1;
             self.connection = Arc::clone(connection);
         }
     }
@@ -115,7 +125,7 @@ impl Core {
         let counts = &mut self.stats[task.operation()].counts;
         let round_trips_before = counts.fabric.round_trips;
         let (attempt, Left { shard, hinted, wanted }) =
-            near.attempt(task, slice, &mut counts.fabric, outcome);
+            near.attempt(task, slice, self.taken_in, &mut counts.fabric, outcome);
         counts.hint_hits += u64::from(hinted);
         counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
         if wanted.is_some() || near.is_due(shard) {
@@ -167,6 +177,7 @@ impl Core {
     }
 
     fn take_in(&mut self, Arrival { shard, class, lives }: Arrival) {
+        self.taken_in += 1;
         if let Some(near) = &mut self.near {
             near.lease_arrived(shard, class, lives).into_iter().for_each(|report| self.report(report));
         }

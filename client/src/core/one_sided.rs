@@ -136,6 +136,7 @@ impl OneSided {
         &mut self,
         task: &mut T,
         slice: Slice,
+        taken_in: u64,
         counts: &mut FabricCounts,
         outcome: &mut Outcome<T::Answer>,
     ) -> (Attempt, Left) {
@@ -156,6 +157,7 @@ impl OneSided {
                 hints: &mut self.hints,
                 reads: self.reads,
                 updates: *updates,
+                taken_in,
                 wanted: None,
             };
             let attempt = task.attempt(&mut way, outcome);

@@ -24,6 +24,8 @@ pub(crate) struct Way<'a, F: Fabric> {
     pub(super) updates: bool,
     /// What is remembered of the key.
     pub(crate) hint: Option<Hint>,
+    /// How often the core has taken in leases.
+    pub(super) taken_in: u64,
     /// Blocks to ask the server for, of which class.
     pub(super) wanted: Option<(Class, u16)>,
 }
@@ -52,7 +54,7 @@ impl<F: Fabric> Way<'_, F> {
             self.wanted = self.leases.wanted(class).map(|count| (class, count));
         }
         lease.map_err(|refusal| match refusal {
-            None => Attempt::Lease,
+            None => Attempt::Lease(self.taken_in),
             Some(Refusal::Later(time)) => Attempt::Later(time),
             Some(Refusal::TooMany) => Attempt::Later(TOO_MANY_PAUSE),
             Some(Refusal::Full) => Attempt::TwoSided,

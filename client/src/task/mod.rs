@@ -101,8 +101,9 @@ pub(crate) enum Attempt {
     Done,
     /// The time of this attempt was not enough. Nothing was changed.
     Unfinished,
-    /// It needs a block, which the server was asked for.
-    Lease,
+    /// It needs a block, which the server was asked for. The number tells how often its core had taken in leases: when
+    /// it has done so again there may be one.
+    Lease(u64),
     /// It needs a block, and the server has none to give for a while.
     Later(Duration),
     /// It is the server's to do.

@@ -268,6 +268,21 @@ fn memory_that_is_used_up_says_full_and_goes_on_serving() {
     }
 }
 
+/// The blocks for all come in one answer, often before the last of the batch has begun to wait: whoever takes them in
+/// takes them in for all. The keys are long, so that a first attempt takes a while.
+#[test]
+fn a_batch_waits_for_blocks_as_one() {
+    let farside = Way::Shm.start();
+    for round in 0..200 {
+        let key = |number: usize| vec![number as u8; 4096];
+        let items: Vec<_> = (0..64).map(|number| (key(number), [round as u8; 8])).collect();
+        let mut session = farside.session().unwrap();
+        session.set_deadline(Duration::from_secs(5));
+        let failed = session.put_many(&items).into_iter().find_map(Result::err);
+        assert_eq!(failed.map(|error| error.to_string()), None, "round {round}");
+    }
+}
+
 /// A reader that comes across many lagging slots brings them forward; what it lends stays what it read.
 #[test]
 fn bringing_slots_forward_leaves_a_lent_value_alone() {
