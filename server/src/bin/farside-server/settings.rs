@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Holds a Farside table in memory and serves it to clients: over shared memory to those on this host, over TCP
-/// to all.
+/// Holds a Farside table in memory and serves it to clients: over shared memory to those on this host, over RDMA to
+/// those on its fabric, over TCP to all.
 #[derive(Parser, Debug)]
 #[command(name = "farside-server", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
