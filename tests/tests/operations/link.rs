@@ -17,6 +17,14 @@ const PHASE: Duration = Duration::from_secs(2);
 /// What is not as it was by then will not be.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn what_clients_over_a_bad_link_are_told_is_linearizable_and_they_recover() {
     let Ok(command) = std::env::var(LINK_VARIABLE) else {
@@ -41,6 +49,8 @@ fn what_clients_over_a_bad_link_are_told_is_linearizable_and_they_recover() {
             calls.load(Ordering::Relaxed) - before
         };
         let history = thread::scope(|scope| {
+            // An assertion that fails in here ends the callers too, for whom the scope waits.
+            let _end = SetOnDrop(&is_over);
             let callers =
                 scope.spawn(|| record_callers(&farside, &[VERBS, VERBS, VERBS, TCP], &[VERBS], goes_on));
             while calls.load(Ordering::Relaxed) < 100 {

@@ -5,10 +5,15 @@
 //!              0                               32         out_len   ^ 8-byte aligned
 //! ```
 //! What a device may write is copied out, once, when the chain has completed.
+//!
+//! Where answers go lies a number that nobody knows until the device overwrites it. For soft-RoCE (Linux 6.1) sometimes
+//! completes a CAS or READ whose answer was lost with a packet; taken for the answer, what lay there before would be a
+//! wrong one.
 
 use crate::fabric::{Buffers, Lane};
-use farside_hashtable::{CHAIN_LEN_MAX, Chain, Step};
+use farside_hashtable::{CHAIN_LEN_MAX, Chain, Lost, Step};
 use farside_verbs_sys::{Access, Buffer, MemoryRegion, ProtectionDomain, RegisterError};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 /// Bytes for the words that compare-and-swaps find.
@@ -21,12 +26,21 @@ const FIRST_LEN: usize = 8192;
 pub(super) type Registered = MemoryRegion<Buffer>;
 
 /// The buffers of one operation.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct VerbsLane {
     buffers: Buffers,
+    /// What lies where the device has not answered: random, so that no one can store it on purpose.
+    unanswered: u64,
     pub(super) registered: Option<Registered>,
     /// The token of the chain in flight.
     pub(super) flight: Option<u32>,
+}
+
+impl Default for VerbsLane {
+    fn default() -> Self {
+        let unanswered = RandomState::new().hash_one("unanswered");
+        Self { buffers: Buffers::default(), unanswered, registered: None, flight: None }
+    }
 }
 
 impl VerbsLane {
@@ -61,6 +75,9 @@ impl VerbsLane {
             self.registered = Some(MemoryRegion::new(domain, buffer, Access::LOCAL_WRITE)?);
         }
         let registered = self.registered.as_ref().expect("made just now, or there");
+        for at in answer_ends(chain) {
+            registered.store(at, self.unanswered).expect("it has room for all of the chain");
+        }
         if out > inline_len {
             registered
                 .write(Self::OUT_AT, &self.buffers.outgoing[..out])
@@ -74,10 +91,14 @@ impl VerbsLane {
         &self.buffers.outgoing[..len]
     }
 
-    /// Copies out what a completed `chain` brought and found.
-    pub(super) fn collect(&mut self, chain: &mut Chain) {
+    /// Copies out what a completed `chain` brought and found, if the device has answered all of it.
+    pub(super) fn collect(&mut self, chain: &mut Chain) -> Result<(), Lost> {
         let in_at = Self::in_at(chain);
         let registered = self.registered.as_ref().expect("a chain was posted with it");
+        let is_answered = |at| registered.load(at).expect("as above") != self.unanswered;
+        if !answer_ends(chain).all(is_answered) {
+            return Err(Lost);
+        }
         for (number, step) in chain.iter_mut().enumerate() {
             match *step {
                 Step::Read { len, to, .. } => {
@@ -91,12 +112,23 @@ impl VerbsLane {
                 Step::Write { .. } => {}
             }
         }
+        Ok(())
     }
 
     /// Whether the buffers hold what `chain` says it needs.
     pub(super) fn holds(&self, chain: &Chain) -> bool {
         out_len(chain) <= self.buffers.outgoing.len() && in_len(chain) <= self.buffers.incoming.len()
     }
+}
+
+/// Where in the registered memory the last words are that a device writes to answer the steps of `chain`.
+fn answer_ends(chain: &Chain) -> impl Iterator<Item = usize> {
+    let in_at = VerbsLane::in_at(chain);
+    chain.iter().enumerate().filter_map(move |(number, step)| match *step {
+        Step::Read { len, to, .. } => Some(in_at + (to + len) as usize - 8),
+        Step::CompareSwap { .. } => Some(VerbsLane::found_at(number)),
+        Step::Write { .. } => None,
+    })
 }
 
 fn out_len(chain: &Chain) -> usize {

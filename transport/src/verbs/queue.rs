@@ -156,11 +156,17 @@ impl Queue {
         let number = posted.iter().position(|posted| posted.token == token)?;
         let outcome = posted[number].outcome?;
         posted.remove(number);
+        drop(posted);
         lane.flight = None;
-        if outcome.is_ok() {
-            lane.collect(chain);
+        let answered = outcome.and_then(|()| lane.collect(chain));
+        if outcome.is_ok() && answered.is_err() {
+            tracing::warn!(
+                "{} completed a chain and has not answered it; its connection is ended",
+                self.device()
+            );
+            self.fail();
         }
-        Some(outcome)
+        Some(answered)
     }
 
     /// Keeps the memory of the chain in flight on `lane` until it has completed.
