@@ -91,7 +91,7 @@ impl Connection {
                 }
             },
         };
-        Some(OneSided::new(link, &self.welcome.shards, self.welcome.rights, hint_bytes))
+        Some(OneSided::new(link, &self.welcome.shards, self.welcome.memory_rights, hint_bytes))
     }
 
     /// Whether it is known to be broken for good. (Where only the CPU is asked the channel connects anew by itself.)

@@ -176,7 +176,7 @@ fn active(settings: &Settings, reach: &Reach) -> Active {
     let one_sided_everywhere = welcome
         .shards
         .iter()
-        .all(|shard| capabilities.updates(shard.authority, welcome.rights) == Path::OneSided);
+        .all(|shard| capabilities.updates(shard.authority, welcome.memory_rights) == Path::OneSided);
     let updates = if one_sided_everywhere { Path::OneSided } else { Path::TwoSided };
     let mut reasons = reach.why_not.clone();
     if transport != Transport::Tcp {
@@ -204,10 +204,13 @@ fn active(settings: &Settings, reach: &Reach) -> Active {
 fn why_two_sided(welcome: &Welcome, capabilities: Capabilities) -> &'static str {
     let device_atomics = welcome.queue_pairs.as_ref().map(|queue_pairs| queue_pairs.atomics);
     match welcome.rights {
+        Rights::Read => "updates: this session may only read",
+        Rights::ReadWrite if welcome.memory_rights == Rights::Read => {
+            "updates: the server makes its clients' changes itself (its --untrusted-writers)"
+        }
         Rights::ReadWrite if device_atomics == Some(AtomicScope::None) => {
             "updates: the server's RDMA device has no atomics"
         }
-        Rights::Read => "updates: this session may only read",
         Rights::ReadWrite if capabilities.atomics == AtomicScope::None || !capabilities.write => {
             "updates: one-sided updates are denied (FARSIDE_DENY)"
         }

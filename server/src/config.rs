@@ -44,6 +44,9 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// Accepts clients from other hosts without a token.
     pub insecure: bool,
+    /// Lets no client change the memory itself: those that may write read it, and have their changes made by the
+    /// server, which checks them.
+    pub untrusted_writers: bool,
 }
 
 /// The Unix socket for clients on the same host: the way to shared memory.
@@ -74,6 +77,7 @@ impl Default for Config {
             max_connections: 10_000,
             token_file: None,
             insecure: false,
+            untrusted_writers: false,
         }
     }
 }

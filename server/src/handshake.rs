@@ -173,11 +173,12 @@ async fn admit(
     connection: &mut Connection,
     guest: &Guest,
 ) -> Result<Arc<Session>, Refusal> {
+    let memory_rights = guest.rights.min(state.memory_rights);
     let memory = match guest.via {
-        Via::Shm => descriptors(state, guest.rights).map_err(End::from)?,
+        Via::Shm => descriptors(state, memory_rights).map_err(End::from)?,
         Via::Tcp | Via::Unix | Via::Verbs => Vec::new(),
     };
-    let session = state.sessions.open(guest.via, guest.rights);
+    let session = state.sessions.open(guest.via, guest.rights, memory_rights);
     let opened = if session.is_one_sided() { open_heaps(state, &session) } else { Ok(()) };
     let admitted = match opened {
         Ok(()) => {
@@ -221,19 +222,20 @@ fn welcome(state: &State, session: &Session) -> Welcome {
         instance: state.instance,
         session: session.id,
         rights: session.rights,
+        memory_rights: session.memory_rights,
         lease_ms: state.lease.as_millis() as u32,
         host: state.host.clone(),
         socket: state.socket.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
         rdma: state.rdma.as_ref().map(|rdma| rdma.address().to_string()).unwrap_or_default(),
         shards: state.shards.iter().map(|shard| shard.superblock).collect(),
         queue_pairs: match (&state.rdma, session.via) {
-            (Some(rdma), Via::Verbs) => Some(rdma.invite(session.ticket, session.rights)),
+            (Some(rdma), Via::Verbs) => Some(rdma.invite(session.ticket, session.memory_rights)),
             _ => None,
         },
     }
 }
 
-/// Descriptors of all shards' memory: writable ones for who may write, others for who may not.
+/// Descriptors of all shards' memory: writable ones for who may write to it, others for who may not.
 fn descriptors(state: &State, rights: Rights) -> io::Result<Vec<OwnedFd>> {
     let descriptor = |shard: &Arc<Shard>| match rights {
         Rights::Read => shard.region.reader_fd(),

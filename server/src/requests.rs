@@ -64,8 +64,8 @@ pub(crate) fn execute(
         }
         Request::Delete { key, condition } => engine.delete(*key, *condition, id, out),
         Request::FetchAdd { key, delta } => engine.fetch_add(*key, *delta, id, out),
-        Request::Lease { .. } | Request::Report { .. } if !session.is_one_sided() => {
-            fail(ErrorKind::Invalid, "blocks are leased to sessions that share memory alone", id, out)
+        Request::Lease { .. } | Request::Report { .. } if !session.may_lease() => {
+            fail(ErrorKind::Invalid, "blocks are leased to sessions that change the memory alone", id, out)
         }
         Request::Lease { shard, class, count } => {
             leases::lease(&mut engine, session, *shard, *class, *count, id, out)

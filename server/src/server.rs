@@ -13,7 +13,7 @@ use crate::sweep::{self, SweepCounts, Sweeper};
 use crate::token::Tokens;
 use crate::worker::Worker;
 use crossbeam_epoch::Collector;
-use farside_protocol::wire::Statistic;
+use farside_protocol::wire::{Rights, Statistic};
 use farside_protocol::{Authority, Superblock, TableSeed};
 use farside_transport::AtomicScope;
 use farside_transport::host::boot_id;
@@ -105,6 +105,7 @@ impl Server {
             socket,
             rdma,
             tokens,
+            memory_rights: if config.untrusted_writers { Rights::Read } else { Rights::ReadWrite },
             lease: config.session_lease,
             shards,
             collector: Collector::new(),
@@ -135,7 +136,8 @@ fn rdma_device(config: &Config, port: u16) -> Result<Option<Device>, SetupError>
     if address.port() == 0 {
         address.set_port(port);
     }
-    Device::at(address).map(Some)
+    let device = Device::at(address)?;
+    Ok(Some(if config.untrusted_writers { device.for_reading() } else { device }))
 }
 
 /// Logs what was started, a fact a line.
@@ -150,7 +152,7 @@ fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str
     let authority = first.superblock.authority;
     let shm = match authority {
         _ if state.socket.is_none() => "",
-        Authority::Coherent => "shm (one-sided), ",
+        Authority::Coherent if !config.untrusted_writers => "shm (one-sided), ",
         _ => "shm (reads one-sided, updates two-sided), ",
     };
     let verbs = match (&state.rdma, device) {

@@ -42,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) via: Via,
     pub(crate) rights: Rights,
+    /// What its client may do to the memory itself.
+    pub(crate) memory_rights: Rights,
     /// Names its queue pairs to whoever listens for them; nobody else knows it.
     pub(crate) ticket: u128,
     /// Nothing was heard of it for longer than its lease. One that shares memory cannot be ended for that: its
@@ -50,13 +52,18 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Whether its client reads and changes the table itself, with blocks leased to it.
+    /// Whether its client reaches the memory itself.
     pub(crate) fn is_one_sided(&self) -> bool {
         matches!(self.via, Via::Shm | Via::Verbs)
     }
 
     pub(crate) fn may_write(&self) -> bool {
         self.rights == Rights::ReadWrite
+    }
+
+    /// Whether its client changes the table itself, with blocks leased to it.
+    pub(crate) fn may_lease(&self) -> bool {
+        self.is_one_sided() && self.memory_rights == Rights::ReadWrite
     }
 
     /// Notes whether it is silent; returns whether that is news.
@@ -80,10 +87,10 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Opens a session under a number that none had before.
-    pub(crate) fn open(&self, via: Via, rights: Rights) -> Arc<Session> {
+    pub(crate) fn open(&self, via: Via, rights: Rights, memory_rights: Rights) -> Arc<Session> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let session =
-            Arc::new(Session { id, via, rights, ticket: rand::random(), silent: AtomicBool::new(false) });
+        let (ticket, silent) = (rand::random(), AtomicBool::new(false));
+        let session = Arc::new(Session { id, via, rights, memory_rights, ticket, silent });
         let entry = Entry { session: session.clone(), ended: watch::Sender::new(()) };
         self.entries.lock().insert(id, entry);
         session
@@ -119,8 +126,8 @@ mod tests {
     #[test]
     fn sessions_are_counted_until_they_are_forgotten() {
         let sessions = Sessions::default();
-        let tcp = sessions.open(Via::Tcp, Rights::Read);
-        let shm = sessions.open(Via::Shm, Rights::ReadWrite);
+        let tcp = sessions.open(Via::Tcp, Rights::Read, Rights::Read);
+        let shm = sessions.open(Via::Shm, Rights::ReadWrite, Rights::ReadWrite);
         assert_ne!(tcp.id, shm.id);
         assert!(shm.set_silent(true) && !shm.set_silent(true));
         assert_eq!(sessions.count(), ([1, 0, 1, 0], 1));
@@ -131,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_the_end_of_a_session_is_told() {
         let sessions = Arc::new(Sessions::default());
-        let id = sessions.open(Via::Shm, Rights::ReadWrite).id;
+        let id = sessions.open(Via::Shm, Rights::ReadWrite, Rights::ReadWrite).id;
         assert!(!sessions.forgotten(id, Duration::from_millis(1)).await);
         let waiting = tokio::spawn({
             let sessions = sessions.clone();

@@ -9,6 +9,7 @@ use crate::sweep::{SweepCounts, Sweeper};
 use crate::token::Tokens;
 use crossbeam_epoch::Collector;
 use farside_protocol::Authority;
+use farside_protocol::wire::Rights;
 use farside_transport::Denied;
 use farside_transport::shm::Shm;
 use farside_transport::verbs::{Listener, Own};
@@ -28,6 +29,8 @@ pub(crate) struct State {
     /// Where queue pairs connect, if there is RDMA.
     pub(crate) rdma: Option<Listener>,
     pub(crate) tokens: Option<Tokens>,
+    /// The most that a client may do to the memory itself.
+    pub(crate) memory_rights: Rights,
     pub(crate) lease: Duration,
     pub(crate) shards: Box<[Arc<Shard>]>,
     pub(crate) collector: Collector,

@@ -104,7 +104,7 @@ impl Report {
 }
 
 impl OneSided {
-    /// Over `link`, which leads to the `superblocks`' regions, in a session with `rights`, with `hint_bytes` of memory
+    /// Over `link`, which leads to the `superblocks`' regions, with `rights` to them, with `hint_bytes` of memory
     /// for hints.
     pub(crate) fn new(link: Link, superblocks: &[Superblock], rights: Rights, hint_bytes: usize) -> Self {
         let capabilities = link.capabilities();

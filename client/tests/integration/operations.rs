@@ -58,6 +58,34 @@ fn the_active_path_is_the_one_that_was_meant() {
     });
 }
 
+/// As those that are trusted on a server that trusts none.
+#[test]
+fn writers_that_are_not_trusted_read_themselves_and_have_their_changes_made() {
+    for way in Way::all().into_iter().filter(|way| way.reads_one_sided()) {
+        let farside = way.start_with(Config { untrusted_writers: true, ..config() });
+        let active = farside.active();
+        assert_eq!((active.reads, active.updates), (AccessPath::OneSided, AccessPath::TwoSided), "{active}");
+        assert!(
+            active.to_string().contains("updates: the server makes its clients' changes itself"),
+            "{active}"
+        );
+        let mut session = farside.session().unwrap();
+        let version = session.put("k", "one").unwrap().expect("nobody else writes");
+        assert!(matches!(session.compare_exchange("k", version, "two").unwrap(), Put::Stored { .. }));
+        assert_eq!(session.get("k").unwrap().as_deref(), Some(&b"two"[..]));
+        assert_eq!(session.fetch_add("n", 5).unwrap(), 0);
+        assert!(session.delete("k").unwrap());
+        assert_eq!(session.get("k").unwrap(), None);
+        let stats = session.stats();
+        for operation in [Operation::Put, Operation::CompareExchange, Operation::FetchAdd, Operation::Delete]
+        {
+            let counts = stats[operation].counts;
+            assert_eq!((counts.two_sided, counts.fabric.round_trips), (1, 0), "{operation:?} over {way:?}");
+        }
+        assert_eq!(stats[Operation::Get].counts.two_sided, 0, "{way:?}");
+    }
+}
+
 #[test]
 fn a_session_does_every_operation() {
     over_each_way(|way, farside| {

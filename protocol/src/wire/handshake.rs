@@ -171,6 +171,9 @@ pub struct Welcome {
     pub session: u64,
     /// What the session may do.
     pub rights: Rights,
+    /// What it may do to the shards' memory itself, if it reaches that: less than its `rights` where the server makes
+    /// all changes.
+    pub memory_rights: Rights,
     /// A session that is silent for longer is ended, milliseconds.
     pub lease_ms: u32,
     /// Names the host's running kernel (its boot id): a client with the same one can share memory.
@@ -191,6 +194,7 @@ impl Welcome {
         out.extend_from_slice(&self.instance.to_le_bytes());
         out.extend_from_slice(&self.session.to_le_bytes());
         out.push(self.rights as u8);
+        out.push(self.memory_rights as u8);
         out.extend_from_slice(&self.lease_ms.to_le_bytes());
         put_text(out, &self.host);
         put_text(out, &self.socket);
@@ -212,6 +216,7 @@ impl Welcome {
             instance: reader.u128()?,
             session: reader.u64()?,
             rights: Rights::from_code(reader.u8()?)?,
+            memory_rights: Rights::from_code(reader.u8()?)?,
             lease_ms: reader.u32()?,
             host: reader.text("host")?.into(),
             socket: reader.text("socket")?.into(),

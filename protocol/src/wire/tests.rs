@@ -145,6 +145,7 @@ impl Parts {
             instance: self.word.into(),
             session: self.word,
             rights: Rights::ReadWrite,
+            memory_rights: if self.flag { Rights::Read } else { Rights::ReadWrite },
             lease_ms: self.small.into(),
             host: self.name.clone(),
             socket: self.name.clone(),

@@ -131,7 +131,7 @@ async fn perform(io: &mut Dying<'_>, table: &Table, last: Last, lease: Lease) {
 fn die_after(running: &Running, steps: usize, last: Last) -> bool {
     let state = running.state();
     let shard = &state.shards[0];
-    let session = state.sessions.open(Via::Shm, Rights::ReadWrite);
+    let session = state.sessions.open(Via::Shm, Rights::ReadWrite, Rights::ReadWrite);
     let class = match last {
         Last::FetchAdd => record(&[0; 8]).class(),
         _ => record(NEW).class(),

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, config, eventually, figure, hello, key_of, start};
 use farside_protocol::limits::SLOTS_PER_WINDOW;
-use farside_protocol::wire::{Request, Response, Rights, Wants, Welcome};
+use farside_protocol::wire::{Condition, Request, Response, Rights, Wants, Welcome};
 use farside_protocol::{
     ErrorKind, KeyHash, Life, Link, Locator, Record, SlotIndex, SlotState, SlotWord, Superblock, superblock,
 };
@@ -101,6 +101,36 @@ fn a_reader_cannot_map_the_memory_for_writing() {
     for file in files {
         assert!(Region::map(file, len, Access::ReadWrite, Populate::Lazily).is_err());
     }
+}
+
+#[test]
+fn a_writer_that_is_not_trusted_gets_memory_to_read_and_no_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = Socket::At(folder.path().join("farside.sock"));
+    let running = start(Config { socket, untrusted_writers: true, ..config() });
+    let (mut client, socket) = Client::mute_unix(&running);
+    let welcome = client.greet(&hello(b"", Rights::ReadWrite, Wants::Memory)).welcome();
+    assert_eq!((welcome.rights, welcome.memory_rights), (Rights::ReadWrite, Rights::Read));
+    let files = fd_passing::receive(&socket, welcome.shards.len()).unwrap();
+    let len = welcome.shards[0].geometry.region_len();
+    for file in files {
+        assert!(Region::map(file, len, Access::ReadWrite, Populate::Lazily).is_err());
+    }
+
+    let key = key_of("k");
+    let put = Request::Put { key, value: b"v", expires_at_ms: 0, condition: Condition::Always };
+    let version = match client.call(&put).response() {
+        Response::Stored { version: Some(version), .. } => version,
+        other => panic!("{other:?}"),
+    };
+    // To retire a record that is live would have its memory overwritten.
+    let retired =
+        Request::Report { shard: 0, published: vec![], retired: vec![version.life()], returned: vec![] };
+    let lease = Request::Lease { shard: 0, class: Record::new(key, b"v").unwrap().class(), count: 1 };
+    for request in [retired, lease] {
+        assert_eq!(client.call(&request).error().0, ErrorKind::Invalid);
+    }
+    assert_eq!(client.call(&Request::Get { key }).value(), b"v");
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn map_shards(
     denied: Denied,
     populate: Populate,
 ) -> Result<Shm, AttachError> {
-    let access = match welcome.rights {
+    let access = match welcome.memory_rights {
         Rights::Read => Access::Read,
         Rights::ReadWrite => Access::ReadWrite,
     };

@@ -46,7 +46,7 @@ impl Connector {
         let offer = welcome.queue_pairs.as_ref().ok_or_else(address)?;
         let shards = offer.memory.iter().zip(&welcome.shards);
         let shards = shards.map(|(memory, shard)| RemoteShard::new(*memory, &shard.geometry)).collect();
-        let writes = welcome.rights == Rights::ReadWrite && offer.atomics != AtomicScope::None;
+        let writes = welcome.memory_rights == Rights::ReadWrite && offer.atomics != AtomicScope::None;
         let capabilities = Capabilities {
             read: true,
             write: writes,

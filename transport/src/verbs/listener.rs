@@ -79,6 +79,12 @@ impl Device {
         self.atomics
     }
 
+    /// The same for clients none of which changes the memory itself: without atomics, and so with no right to WRITE.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { atomics: AtomicScope::None, ..self }
+    }
+
     /// Registers `shards` and accepts queue pairs to them, on a thread of its own.
     pub fn listen(
         self,

@@ -112,6 +112,10 @@ struct Settings {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     insecure: Option<bool>,
 
+    /// Let no client change the memory itself: who may write reads it, and has the server make its changes
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    untrusted_writers: Option<bool>,
+
     /// Form of the log [default: text]
     #[arg(long, value_name = "FORM")]
     log_format: Option<LogFormat>,
@@ -216,6 +220,7 @@ impl Settings {
             max_connections: self.max_connections.or(other.max_connections),
             token_file: self.token_file.or(other.token_file),
             insecure: self.insecure.or(other.insecure),
+            untrusted_writers: self.untrusted_writers.or(other.untrusted_writers),
             log_format: self.log_format.or(other.log_format),
         }
     }
@@ -263,6 +268,7 @@ impl Settings {
             max_connections: self.max_connections.unwrap_or(default.max_connections),
             token_file: self.token_file,
             insecure: self.insecure.unwrap_or(default.insecure),
+            untrusted_writers: self.untrusted_writers.unwrap_or(default.untrusted_writers),
         }
     }
 }
@@ -336,6 +342,7 @@ mod tests {
             max-connections = 7
             token-file = "/t"
             insecure = true
+            untrusted-writers = true
             log-format = "json"
         "#;
         assert_eq!(file.matches('=').count(), names().len());
@@ -354,6 +361,7 @@ mod tests {
             max_connections: 7,
             token_file: Some("/t".into()),
             insecure: true,
+            untrusted_writers: true,
         };
         assert_eq!(config(&[], file), expected);
     }

@@ -27,6 +27,7 @@ pub(crate) fn welcome() -> Welcome {
         instance: 77,
         session: 1,
         rights: Rights::ReadWrite,
+        memory_rights: Rights::ReadWrite,
         lease_ms: 60_000,
         host: crate::host::boot_id().unwrap(),
         socket: String::new(),

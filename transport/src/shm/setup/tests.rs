@@ -63,10 +63,11 @@ fn the_shards_that_come_are_the_servers() {
 fn a_reader_gets_reads_alone() {
     let ours = Arc::new(shard(&superblock()));
     let reader = ours.reader_fd().unwrap();
-    let (options, _dir, _server) = serve(Welcome { rights: Rights::Read, ..welcome() }, move |mut peer| {
-        fd_passing::send(&peer.stream, &[reader.as_fd()]).unwrap();
-        peer.hear()
-    });
+    let (options, _dir, _server) =
+        serve(Welcome { memory_rights: Rights::Read, ..welcome() }, move |mut peer| {
+            fd_passing::send(&peer.stream, &[reader.as_fd()]).unwrap();
+            peer.hear()
+        });
     let attached = attach_to(Options { rights: Rights::Read, ..options }, None).unwrap();
     assert!(!attached.fabric.capabilities().write);
     assert_eq!(attached.fabric.regions()[0].access(), Access::Read);
