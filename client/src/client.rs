@@ -1,6 +1,7 @@
 //! The asynchronous client.
 
 use crate::Active;
+use crate::batch;
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::perform::perform;
@@ -12,7 +13,6 @@ use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, GetTask, Into, Ou
 use crate::value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value, expires_at_ms};
 use farside_protocol::{Key, Record, Version};
 use farside_transport::clock;
-use futures_util::future::join_all;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Looks several keys up and answers item by item: an error of one key says nothing about the others.
-    /// Two-sided ones are under way together.
+    /// They are under way together.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -130,7 +130,7 @@ impl Client {
     /// # Ok::<(), farside::Error>(())
     /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Value>>> {
-        join_all(keys.iter().map(|key| self.get(key))).await
+        batch::get_all(&self.shared, self.deadline, keys).await
     }
 
     /// Stores a value, whatever was there. Answers with its version; `None`: another unconditional change came
@@ -167,13 +167,13 @@ impl Client {
         self.put_with(key, value, PutOptions::new().if_version(version)).await
     }
 
-    /// Stores several values, whatever was there, and answers item by item as [`Client::put`]. Two-sided ones are
-    /// under way together; of two items with one key either may be the last.
+    /// Stores several values, whatever was there, and answers item by item as [`Client::put`]. They are under
+    /// way together; of two items with one key either may be the last.
     pub async fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         items: &[(K, V)],
     ) -> Vec<Result<Option<Version>>> {
-        join_all(items.iter().map(|(key, value)| self.put(key, value))).await
+        batch::put_all(&self.shared, self.deadline, items).await
     }
 
     /// Deletes a key. Answers whether this operation deleted it.

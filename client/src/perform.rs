@@ -52,11 +52,11 @@ pub(crate) async fn perform<'a, T: Task<'a>>(
         match step {
             Ok(None) => {}
             Ok(Some(answer)) => {
-                cores.with(|core| core.ended(task, true));
+                cores.with(|core| core.ended(task.operation(), true));
                 return Ok(answer);
             }
             Err(error) => {
-                cores.with(|core| core.ended(task, false));
+                cores.with(|core| core.ended(task.operation(), false));
                 return Err(error);
             }
         }

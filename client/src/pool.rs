@@ -45,6 +45,11 @@ impl Pool {
         self.slots.len()
     }
 
+    /// The number of the core at which `key` is at home.
+    pub(crate) fn home(&self, key: Key<'_>) -> usize {
+        KeyHash::of(key.as_bytes(), TableSeed(0)).shard(self.len())
+    }
+
     /// Each core that is not in use, after the other.
     pub(crate) fn for_each_idle(&self, mut f: impl FnMut(&mut Core)) {
         for slot in &self.slots {
@@ -81,8 +86,7 @@ pub(crate) struct Pooled<'a> {
 
 impl<'a> Pooled<'a> {
     pub(crate) fn new(shared: &'a Shared, key: Key<'_>) -> Self {
-        let index = KeyHash::of(key.as_bytes(), TableSeed(0)).shard(shared.pool().len());
-        Self { shared, index }
+        Self { shared, index: shared.pool().home(key) }
     }
 
     /// The first attempt at `task`, in the key's home core or in one that is free.
@@ -92,9 +96,13 @@ impl<'a> Pooled<'a> {
         deadline: &Deadline,
         outcome: &mut Outcome<T::Answer>,
     ) -> Attempt {
-        let slice = deadline.first_slice();
+        self.with_home_or_free(|core| core.attempt(task, deadline.first_slice(), outcome))
+    }
+
+    /// Lends the key's home core or one that is free, and that same one from then on.
+    pub(crate) fn with_home_or_free<R>(&mut self, f: impl FnOnce(&mut Core) -> R) -> R {
         let mut slot = self.lock_home_or_free();
-        self.lent(&mut slot).attempt(task, slice, outcome)
+        f(self.lent(&mut slot))
     }
 
     fn lock_home_or_free(&mut self) -> MutexGuard<'a, Slot> {

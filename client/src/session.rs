@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Looks several keys up and hands each answer, with the number of its key, to `each`, in any order. An error of
-    /// one key does not keep the others from being looked up. Two-sided ones are under way together.
+    /// one key does not keep the others from being looked up. They are under way together.
     ///
     /// ```
     /// # let farside = farside::embedded()?;
@@ -135,7 +135,7 @@ impl Session {
         keys: &[K],
         each: impl FnMut(usize, Result<Option<Value<&[u8]>>>),
     ) {
-        batch::get_many(&mut self.core, &self.shared, self.deadline, keys, &mut self.answer, each);
+        batch::get_many(&mut self.core, &self.shared, self.deadline, keys, each);
     }
 
     /// Stores a value, whatever was there. Answers with its version; `None`: another unconditional change came

@@ -98,6 +98,13 @@ impl Duties {
         }
     }
 
+    /// Takes on the duties of another.
+    pub fn take_on(&mut self, other: Self) {
+        other.forwards.into_iter().for_each(|forward| self.push_forward(forward));
+        self.retired.extend(other.retired);
+        self.published.extend(other.published);
+    }
+
     /// Whether the forwards should be made now: `batch` of them wait, or a chain grows long for those who read it.
     pub fn forwards_are_due(&self, batch: usize) -> bool {
         self.forwards.len() >= batch

@@ -107,11 +107,12 @@ impl<'s, F: Fabric> LaneIo<'s, F> {
 
     /// Waits for the chain in flight, to the deadline: a network may never tell.
     async fn completion(&mut self, chain: &mut Chain) -> Result<(), Lost> {
+        let mut patience = Patience::default();
         let outcome = poll_fn(|_| {
             if let Some(outcome) = self.fabric.poll(self.lane, chain) {
                 return Poll::Ready(outcome);
             }
-            if self.fabric.now() < self.deadline_ns {
+            if patience.look(self.fabric).is_none_or(|now| now < self.deadline_ns) {
                 return Poll::Pending;
             }
             self.fabric.abandon(self.lane);
@@ -206,6 +207,36 @@ impl<F: Fabric> Drop for LaneIo<'_, F> {
     }
 }
 
+/// Polls for a completion between two looks at the clock, which costs as much.
+const POLLS_A_LOOK: u32 = 8;
+
+/// How long completions are polled for before the device is asked to tell: longer than they take, unless something is
+/// the matter.
+const BUSY_NS: u64 = 300_000;
+
+/// Of who polls in vain.
+#[derive(Default)]
+struct Patience {
+    polls: u32,
+    since_ns: Option<u64>,
+}
+
+impl Patience {
+    /// After another poll in vain: now and then the time, after a rest if it has been long.
+    #[inline]
+    fn look(&mut self, fabric: &impl Fabric) -> Option<u64> {
+        self.polls += 1;
+        if !self.polls.is_multiple_of(POLLS_A_LOOK) {
+            return None;
+        }
+        let now = fabric.now();
+        if now - *self.since_ns.get_or_insert(now) > BUSY_NS {
+            fabric.rest();
+        }
+        Some(now)
+    }
+}
+
 /// How often [`drive`] polls before it begins to yield the processor to others between polls.
 const SPINS: u32 = 128;
 
@@ -222,6 +253,36 @@ pub fn drive<T>(plan: impl Future<Output = T>) -> T {
         }
         wait(&mut polls);
     }
+}
+
+/// Polls several plans over one fabric to their ends on this thread, in turns: what they ask for in one turn is posted
+/// together. Each plan goes over a lane of its own. Their answers, in their order.
+pub fn drive_together<T, P: Future<Output = T>>(
+    fabric: &impl Fabric,
+    plans: impl IntoIterator<Item = P>,
+) -> Vec<T> {
+    let mut plans: Vec<_> = plans.into_iter().map(Box::pin).collect();
+    let mut answers: Vec<_> = plans.iter().map(|_| None).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut open, mut polls, mut patience) = (plans.len(), 0, Patience::default());
+    while open > 0 {
+        fabric.hold();
+        let open_before = open;
+        for (plan, answer) in plans.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
+            if let Poll::Ready(outcome) = plan.as_mut().poll(&mut context) {
+                *answer = Some(outcome);
+                open -= 1;
+            }
+        }
+        fabric.release();
+        if open < open_before {
+            (polls, patience) = (0, Patience::default());
+        } else {
+            patience.look(fabric);
+            wait(&mut polls);
+        }
+    }
+    answers.into_iter().map(|answer| answer.expect("none is open")).collect()
 }
 
 #[cold]

@@ -97,6 +97,16 @@ pub trait Fabric {
     /// `chain` as was posted. Must make progress by itself: nobody else polls the device.
     fn poll(&self, lane: &mut Self::Lane, chain: &mut Chain) -> Option<Result<(), Lost>>;
 
+    /// From here on chains may be held back, until [`Fabric::release`] posts all of them at once. A fabric on which a
+    /// chain completes as it is posted holds nothing back.
+    fn hold(&self) {}
+
+    /// Posts what was held back.
+    fn release(&self) {}
+
+    /// Rests until a chain in flight may have completed, a millisecond at most: for who has polled in vain for long.
+    fn rest(&self) {}
+
     /// Takes the buffers of a `lane` in flight away from its operation, to be kept until the completion or the
     /// fence, and puts fresh ones in their place.
     fn abandon(&self, lane: &mut Self::Lane);

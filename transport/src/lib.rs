@@ -42,6 +42,6 @@ pub mod verbs;
 
 pub use address::Address;
 pub use capabilities::{AtomicScope, Capabilities, Denied};
-pub use driver::{Counts, LaneIo, drive};
+pub use driver::{Counts, LaneIo, drive, drive_together};
 pub use fabric::{Fabric, Lane, Posted};
 pub use region::Region;

@@ -8,14 +8,13 @@ mod way;
 
 pub(crate) use inbox::{Arrival, Inbox};
 pub(crate) use leases::Refusal;
-use one_sided::Left;
 pub(crate) use one_sided::{Link, OneSided, Report};
-pub(crate) use way::Way;
+pub(crate) use way::{Steps, Way};
 
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::stats::{Counts, Operation, Stats};
-use crate::task::{Attempt, Outcome, Slice, Task};
+use crate::task::{Attempt, Outcome, Slice, Task, Together};
 use farside_protocol::wire::Response;
 use farside_protocol::{Class, Key};
 use std::mem;
@@ -113,7 +112,7 @@ impl Core {
         }
         if task.operation().is_update() {
             if !self.connection.may_update() {
-                self.ended(task, false);
+                self.ended(task.operation(), false);
                 return outcome.fail(Error::ReadOnly);
             }
             self.take_in_leases();
@@ -124,22 +123,80 @@ impl Core {
         let Some(near) = &mut self.near else { return Attempt::TwoSided };
         let counts = &mut self.stats[task.operation()].counts;
         let round_trips_before = counts.fabric.round_trips;
-        let (attempt, Left { shard, hinted, wanted }) =
-            near.attempt(task, slice, self.taken_in, &mut counts.fabric, outcome);
-        counts.hint_hits += u64::from(hinted);
-        counts.judge_hint(hinted, counts.fabric.round_trips - round_trips_before);
-        if wanted.is_some() || near.is_due(shard) {
-            if task.operation().is_update() {
-                self.tend(shard, wanted);
-            } else {
-                // Not now: what a GET lends lies where bringing slots forward would read to.
-                self.due = Some(shard);
-            }
-        }
+        let (attempt, left) = near.attempt(task, slice, self.taken_in, &mut counts.fabric, outcome);
+        counts.hint_hits += u64::from(left.hinted);
+        counts.judge_hint(left.hinted, counts.fabric.round_trips - round_trips_before);
+        self.look_after(task.operation(), left.shard, left.wanted);
         if let Attempt::Done = attempt {
-            self.ended(task, outcome.is_answer());
+            self.ended(task.operation(), outcome.is_answer());
         }
         attempt
+    }
+
+    /// Whether operations gain by [`Core::attempt_together`], and can be.
+    pub(crate) fn gains_together(&self) -> bool {
+        self.near.as_ref().is_some_and(|near| near.gains_together() && near.is_intact())
+    }
+
+    /// Tries `tasks`, which are of one type, at once. What came of each is handed to `done`, with its number and what
+    /// it read.
+    pub(crate) fn attempt_together<'a, T: Together<'a>>(
+        &mut self,
+        tasks: &mut [T],
+        slice: Slice,
+        mut done: impl FnMut(usize, &mut T, Attempt, Outcome<T::Answer>, &[u8]),
+    ) {
+        let Some(operation) = tasks.first().map(Task::operation) else { return };
+        if operation.is_update() {
+            if !self.connection.may_update() {
+                for (number, task) in tasks.iter_mut().enumerate() {
+                    let mut outcome = Outcome::unknown();
+                    let attempt = outcome.fail(Error::ReadOnly);
+                    self.ended(operation, false);
+                    done(number, task, attempt, outcome, &[]);
+                }
+                return;
+            }
+            self.take_in_leases();
+        }
+        let near = self.near.as_mut().expect("it gains from being together");
+        let figures = &mut self.stats[operation];
+        let mut due = Vec::new();
+        near.attempt_together(
+            tasks,
+            slice,
+            self.taken_in,
+            |number, task, (attempt, outcome), (left, counts), read| {
+                figures.counts.fabric += counts;
+                figures.counts.hint_hits += u64::from(left.hinted);
+                figures.counts.judge_hint(left.hinted, counts.round_trips);
+                if let Attempt::Done = attempt {
+                    figures.count += 1;
+                    figures.errors += u64::from(!outcome.is_answer());
+                }
+                if due.last() != Some(&(left.shard, left.wanted)) {
+                    due.push((left.shard, left.wanted));
+                }
+                done(number, task, attempt, outcome, read);
+            },
+        );
+        for (shard, wanted) in due {
+            self.look_after(operation, shard, wanted);
+        }
+    }
+
+    /// After an operation in `shard`, which wants blocks perhaps.
+    #[inline]
+    fn look_after(&mut self, operation: Operation, shard: usize, wanted: Option<(Class, u16)>) {
+        if wanted.is_none() && !self.near.as_ref().is_some_and(|near| near.is_due(shard)) {
+            return;
+        }
+        if operation.is_update() {
+            self.tend(shard, wanted);
+        } else {
+            // Not now: what a GET lends lies where bringing slots forward would read to.
+            self.due = Some(shard);
+        }
     }
 
     #[cold]
@@ -185,8 +242,8 @@ impl Core {
 
     /// Counts an operation that has ended.
     #[inline]
-    pub(crate) fn ended<'a>(&mut self, task: &impl Task<'a>, well: bool) {
-        let stats = &mut self.stats[task.operation()];
+    pub(crate) fn ended(&mut self, operation: Operation, well: bool) {
+        let stats = &mut self.stats[operation];
         stats.count += 1;
         stats.errors += u64::from(!well);
     }

@@ -1,7 +1,7 @@
 //! The one-sided half of a core: the shards in this process's memory, and what it knows and owes of each.
 
 use super::leases::{Leases, Refusal};
-use super::way::Way;
+use super::way::{Steps, Way};
 use farside_hashtable::duties::{Duties, Forward};
 use farside_hashtable::hints::{Hint, Hints};
 use farside_hashtable::plan::{Op, Table, bring_forward};
@@ -10,15 +10,17 @@ use farside_protocol::{Class, Key, KeyHash, Life, Superblock, TableSeed, Version
 use farside_transport::capabilities::Path;
 use farside_transport::shm::{Shm, ShmLane};
 use farside_transport::verbs::{Verbs, VerbsLane};
-use farside_transport::{Capabilities, Fabric as _, Lane as _, LaneIo, drive};
+use farside_transport::{Capabilities, Fabric as _, Lane as _, LaneIo, drive, drive_together};
 
 use crate::stats::{FabricCounts, Stats};
-use crate::task::{Attempt, Outcome, Slice, Task};
+use crate::task::{Attempt, Outcome, Slice, Task, Together};
 use std::mem;
 use std::pin::pin;
 
 /// Slots are brought forward when this many wait.
 const FORWARDS_BATCH: usize = 64;
+/// Slots that are brought forward together on a network.
+const FORWARDS_TOGETHER: usize = FORWARDS_BATCH;
 /// Blocks are reported when this many wait: with leases of 256 that makes one request in a hundred updates.
 const REPORT_BATCH: usize = 256;
 /// The longest that one forward may take; what is not done then is left to the server's sweep.
@@ -44,8 +46,16 @@ pub(crate) struct OneSided {
 /// it asks which one this is once.
 #[expect(clippy::large_enum_variant, reason = "there is one for each core, in its place")]
 pub(crate) enum Link {
-    Shm { lane: ShmLane, fabric: Shm },
-    Verbs { lane: VerbsLane, fabric: Verbs },
+    Shm {
+        lane: ShmLane,
+        fabric: Shm,
+    },
+    /// `lanes`: the buffers of operations that run together.
+    Verbs {
+        lane: VerbsLane,
+        lanes: Vec<VerbsLane>,
+        fabric: Verbs,
+    },
 }
 
 /// Does the same with the fabric and the lane of a link, whichever it is.
@@ -53,7 +63,7 @@ macro_rules! over {
     ($link:expr, $fabric:ident, $lane:ident => $does:expr) => {
         match $link {
             Link::Shm { fabric: $fabric, lane: $lane } => $does,
-            Link::Verbs { fabric: $fabric, lane: $lane } => $does,
+            Link::Verbs { fabric: $fabric, lane: $lane, .. } => $does,
         }
     };
 }
@@ -64,12 +74,23 @@ impl Link {
     }
 
     pub(crate) fn over_verbs(fabric: Verbs) -> Self {
-        Self::Verbs { lane: fabric.open_lane(), fabric }
+        Self::Verbs { lane: fabric.open_lane(), lanes: Vec::new(), fabric }
     }
 
     fn capabilities(&self) -> Capabilities {
         over!(self, fabric, _lane => fabric.capabilities())
     }
+}
+
+/// One of several operations under way together.
+struct Begun<'a, H> {
+    number: usize,
+    op: Op<'a>,
+    hint: Option<Hint>,
+    held: H,
+    left: Left,
+    counts: FabricCounts,
+    duties: Duties,
 }
 
 /// What an attempt leaves to be done, in which shard.
@@ -81,11 +102,11 @@ pub(crate) struct Left {
     pub(crate) wanted: Option<(Class, u16)>,
 }
 
-struct Shard {
-    table: Table,
-    updates: bool,
-    duties: Duties,
-    leases: Leases,
+pub(super) struct Shard {
+    pub(super) table: Table,
+    pub(super) updates: bool,
+    pub(super) duties: Duties,
+    pub(super) leases: Leases,
 }
 
 /// What became of blocks of one shard, to be reported.
@@ -143,26 +164,83 @@ impl OneSided {
         let key = task.key();
         let hash = KeyHash::of(key.as_bytes(), self.seed);
         let shard = hash.shard(self.shards.len());
-        let Shard { table, updates, duties, leases } = &mut self.shards[shard];
         let hint = self.hints.get(hash);
         let hinted = hint.is_some();
         over!(&mut self.link, fabric, lane => {
-            let mut way = Way {
-                io: LaneIo::new(fabric, lane, counts, shard, slice.end_ns),
-                op: Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns },
-                table,
-                duties,
-                leases,
-                hint,
-                hints: &mut self.hints,
-                reads: self.reads,
-                updates: *updates,
-                taken_in,
-                wanted: None,
-            };
+            let io = LaneIo::new(fabric, lane, counts, shard, slice.end_ns);
+            let op = Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns };
+            let mut way = Way::new(io, op, hint, &mut self.shards[shard], &mut self.hints, self.reads, taken_in);
             let attempt = task.attempt(&mut way, outcome);
             (attempt, Left { shard, hinted, wanted: way.wanted })
         })
+    }
+
+    /// Whether operations gain by being attempted together: what one waits for goes on while others do.
+    pub(crate) fn gains_together(&self) -> bool {
+        matches!(self.link, Link::Verbs { .. })
+    }
+
+    /// Attempts `tasks` at once in `slice`. Each, with its number, what came of it, what it left and what it read, is
+    /// handed to `done`.
+    ///
+    /// # Panics
+    /// Unless [`OneSided::gains_together`].
+    pub(crate) fn attempt_together<'a, T: Together<'a>>(
+        &mut self,
+        tasks: &mut [T],
+        slice: Slice,
+        taken_in: u64,
+        mut done: impl FnMut(usize, &mut T, (Attempt, Outcome<T::Answer>), (Left, FabricCounts), &[u8]),
+    ) {
+        let Link::Verbs { fabric, lanes, .. } = &mut self.link else { unreachable!("it does not gain") };
+        if lanes.len() < tasks.len() {
+            lanes.resize_with(tasks.len(), || fabric.open_lane());
+        }
+        let (shards, hints, reads) = (&mut self.shards, &mut self.hints, self.reads);
+        let mut begun = Vec::with_capacity(tasks.len());
+        for ((number, task), lane) in tasks.iter_mut().enumerate().zip(lanes.iter_mut()) {
+            let key = task.key();
+            let hash = KeyHash::of(key.as_bytes(), self.seed);
+            let shard = hash.shard(shards.len());
+            let hint = hints.get(hash);
+            let op = Op { key, hash, began_ns: slice.began_ns, deadline_ns: slice.until_ns };
+            let (mut counts, mut outcome) = (FabricCounts::default(), Outcome::unknown());
+            let (held, wanted) = {
+                let io = LaneIo::new(fabric, lane, &mut counts, shard, slice.end_ns);
+                let mut way = Way::new(io, op, hint, &mut shards[shard], hints, reads, taken_in);
+                (task.prepare(&mut way, &mut outcome), way.wanted)
+            };
+            let left = Left { shard, hinted: hint.is_some(), wanted };
+            match held {
+                Ok(held) => {
+                    begun.push(Begun { number, op, hint, held, left, counts, duties: Duties::default() });
+                }
+                Err(attempt) => done(number, task, (attempt, outcome), (left, counts), &[]),
+            }
+        }
+        let plans = begun.iter_mut().zip(lanes.iter_mut()).map(|(begun, lane)| {
+            let Begun { number, op, hint, held, left, counts, duties } = begun;
+            let Shard { table, updates, .. } = &shards[left.shard];
+            let mut io = LaneIo::new(fabric, lane, counts, left.shard, slice.end_ns);
+            let task = &tasks[*number];
+            async move {
+                let steps = Steps { io: &mut io, table, op, hint: *hint, duties, updates: *updates };
+                task.plan(steps, held).await
+            }
+        });
+        let planned = drive_together(fabric, plans);
+        for ((begun, lane), planned) in begun.into_iter().zip(lanes.iter_mut()).zip(planned) {
+            let Begun { number, op, hint, held, left, mut counts, duties } = begun;
+            let (task, mut outcome, shard) =
+                (&mut tasks[number], Outcome::unknown(), &mut shards[left.shard]);
+            shard.duties.take_on(duties);
+            let attempt = {
+                let io = LaneIo::new(fabric, lane, &mut counts, left.shard, slice.end_ns);
+                let mut way = Way::new(io, op, hint, shard, hints, reads, taken_in);
+                task.finish(&mut way, held, planned, &mut outcome)
+            };
+            done(number, task, (attempt, outcome), (left, counts), lane.incoming());
+        }
     }
 
     /// Touches the hints of keys that are looked up next, and then the records they lead to, if there are so many keys
@@ -272,16 +350,42 @@ impl OneSided {
     fn bring_forward(&mut self, shard: usize, stats: &mut Stats) {
         let Shard { table, duties, .. } = &mut self.shards[shard];
         mem::swap(&mut duties.forwards, &mut self.due);
-        over!(&mut self.link, fabric, lane => {
-            for forward in self.due.drain(..) {
-                let until_ns = fabric.now() + FORWARD_NS_MAX;
-                let mut io = LaneIo::new(fabric, lane, &mut stats.upkeep, shard, until_ns);
-                // What fails stays as it is, and readers and the server's sweep come across it.
-                if drive(pin!(bring_forward(&mut io, table, forward, until_ns, duties))).is_ok() {
-                    stats.forwards += 1;
+        // What fails stays as it is, and readers and the server's sweep come across it.
+        match &mut self.link {
+            Link::Shm { fabric, lane } => {
+                for forward in self.due.drain(..) {
+                    let until_ns = fabric.now() + FORWARD_NS_MAX;
+                    let mut io = LaneIo::new(fabric, lane, &mut stats.upkeep, shard, until_ns);
+                    if drive(pin!(bring_forward(&mut io, table, forward, until_ns, duties))).is_ok() {
+                        stats.forwards += 1;
+                    }
                 }
             }
-        });
+            Link::Verbs { fabric, lanes, .. } => {
+                if lanes.len() < FORWARDS_TOGETHER {
+                    lanes.resize_with(FORWARDS_TOGETHER, || fabric.open_lane());
+                }
+                while !self.due.is_empty() {
+                    let until_ns = fabric.now() + FORWARD_NS_MAX;
+                    let due = self.due.drain(..self.due.len().min(FORWARDS_TOGETHER));
+                    let plans = due.zip(lanes.iter_mut()).map(|(forward, lane)| {
+                        let (table, fabric) = (&*table, &*fabric);
+                        async move {
+                            let (mut counts, mut duties) = (FabricCounts::default(), Duties::default());
+                            let mut io = LaneIo::new(fabric, lane, &mut counts, shard, until_ns);
+                            let made = bring_forward(&mut io, table, forward, until_ns, &mut duties).await;
+                            drop(io);
+                            (made.is_ok(), counts, duties)
+                        }
+                    });
+                    for (made, counts, made_due) in drive_together(fabric, plans) {
+                        stats.forwards += u64::from(made);
+                        stats.upkeep += counts;
+                        duties.take_on(made_due);
+                    }
+                }
+            }
+        }
     }
 
     fn report(&mut self, shard: usize) -> Report {

@@ -8,6 +8,7 @@ use farside_protocol::{Class, Life};
 use farside_transport::{Fabric, LaneIo};
 
 use super::leases::{Leases, Refusal};
+use super::one_sided::Shard;
 use std::time::Duration;
 
 /// How long the other cores of a session that has too many blocks are given to give some back.
@@ -18,19 +19,52 @@ pub(crate) struct Way<'a, F: Fabric> {
     pub(crate) op: Op<'a>,
     pub(crate) table: &'a Table,
     pub(crate) duties: &'a mut Duties,
-    pub(super) leases: &'a mut Leases,
-    pub(super) hints: &'a mut Hints,
-    pub(super) reads: bool,
-    pub(super) updates: bool,
+    leases: &'a mut Leases,
+    hints: &'a mut Hints,
+    reads: bool,
+    updates: bool,
     /// What is remembered of the key.
     pub(crate) hint: Option<Hint>,
     /// How often the core has taken in leases.
-    pub(super) taken_in: u64,
+    taken_in: u64,
     /// Blocks to ask the server for, of which class.
     pub(super) wanted: Option<(Class, u16)>,
 }
 
-impl<F: Fabric> Way<'_, F> {
+/// What a plan gets of it.
+pub(crate) struct Steps<'p, I> {
+    pub(crate) io: &'p mut I,
+    pub(crate) table: &'p Table,
+    pub(crate) op: &'p Op<'p>,
+    pub(crate) hint: Option<Hint>,
+    pub(crate) duties: &'p mut Duties,
+    /// Whether changes of this shard are one-sided.
+    pub(crate) updates: bool,
+}
+
+impl<'a, F: Fabric> Way<'a, F> {
+    /// The way of `op` in `shard`, of whose key `hint` is remembered.
+    #[inline(always)]
+    pub(super) fn new(
+        io: LaneIo<'a, F>,
+        op: Op<'a>,
+        hint: Option<Hint>,
+        shard: &'a mut Shard,
+        hints: &'a mut Hints,
+        reads: bool,
+        taken_in: u64,
+    ) -> Self {
+        let Shard { table, updates, duties, leases } = shard;
+        Self { io, op, table, duties, leases, hints, reads, updates: *updates, hint, taken_in, wanted: None }
+    }
+
+    /// What a plan gets.
+    #[inline]
+    pub(crate) fn steps(&mut self) -> Steps<'_, LaneIo<'a, F>> {
+        let Self { io, table, op, hint, duties, updates, .. } = self;
+        Steps { io, table, op, hint: *hint, duties, updates: *updates }
+    }
+
     /// Remembers where the key's record is.
     #[inline]
     pub(crate) fn remember(&mut self, hint: Hint) {

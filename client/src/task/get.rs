@@ -1,11 +1,11 @@
 //! GET.
 
-use super::{Attempt, Outcome, Task};
-use crate::core::{OneSided, Way};
+use super::{Attempt, Outcome, Task, Together};
+use crate::core::{OneSided, Steps, Way};
 use crate::stats::Operation;
 use crate::value::Meta;
-use farside_hashtable::Io as _;
-use farside_hashtable::plan::{self, Got};
+use farside_hashtable::Io;
+use farside_hashtable::plan::{self, Failure, Got};
 use farside_protocol::wire::{Request, Response};
 use farside_protocol::{Key, Version};
 use farside_transport::{Fabric, drive};
@@ -54,19 +54,9 @@ impl<'a> GetTask<'a> {
 
     #[cold]
     fn attempt_cold<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<bool>) -> Attempt {
-        let duties = way.updates().then_some(&mut *way.duties);
-        let got = drive(pin!(plan::get_cold(&mut way.io, way.table, &way.op, duties)));
-        outcome.answer(match got {
-            Ok(Some(got)) => {
-                self.take_in(way, got);
-                true
-            }
-            Ok(None) => {
-                way.forget();
-                false
-            }
-            Err(failure) => return Attempt::from_failure(failure, outcome),
-        })
+        let Steps { io, table, op, duties, updates, .. } = way.steps();
+        let got = drive(pin!(plan::get_cold(io, table, op, updates.then_some(duties))));
+        self.finish(way, (), got, outcome)
     }
 }
 
@@ -116,5 +106,39 @@ impl<'a> Task<'a> for GetTask<'a> {
             Response::Absent => Some(false),
             _ => None,
         }
+    }
+}
+
+impl<'a> Together<'a> for GetTask<'a> {
+    type Held = ();
+    type Planned = Result<Option<Got>, Failure>;
+
+    fn prepare<F: Fabric>(&mut self, way: &mut Way<'_, F>, _: &mut Outcome<bool>) -> Result<(), Attempt> {
+        if way.reads() { Ok(()) } else { Err(Attempt::TwoSided) }
+    }
+
+    fn plan<I: Io>(&self, steps: Steps<'_, I>, (): &()) -> impl Future<Output = Self::Planned> {
+        let Steps { io, table, op, hint, duties, updates } = steps;
+        async move { plan::get(io, table, op, hint.as_ref(), updates.then_some(duties)).await }
+    }
+
+    fn finish<F: Fabric>(
+        &mut self,
+        way: &mut Way<'_, F>,
+        (): (),
+        got: Self::Planned,
+        outcome: &mut Outcome<bool>,
+    ) -> Attempt {
+        outcome.answer(match got {
+            Ok(Some(got)) => {
+                self.take_in(way, got);
+                true
+            }
+            Ok(None) => {
+                way.forget();
+                false
+            }
+            Err(failure) => return Attempt::from_failure(failure, outcome),
+        })
     }
 }

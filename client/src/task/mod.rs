@@ -11,9 +11,10 @@ pub(crate) use fetch_add::FetchAddTask;
 pub(crate) use get::{GetTask, Into};
 pub(crate) use put::PutTask;
 
-use crate::core::{OneSided, Way};
+use crate::core::{OneSided, Steps, Way};
 use crate::error::{Error, Result};
 use crate::stats::Operation;
+use farside_hashtable::Io;
 use farside_hashtable::plan::Failure;
 use farside_protocol::Key;
 use farside_protocol::wire::{Request, Response};
@@ -44,6 +45,33 @@ pub(crate) trait Task<'a> {
         asked_ns: u64,
         near: Option<&mut OneSided>,
     ) -> Option<Self::Answer>;
+}
+
+/// An operation of which several can be tried at once, their plans side by side.
+pub(crate) trait Together<'a>: Task<'a> {
+    /// What it holds while its plan runs.
+    type Held;
+    /// What its plan comes to.
+    type Planned;
+
+    /// Takes what the plan needs.
+    fn prepare<F: Fabric>(
+        &mut self,
+        way: &mut Way<'_, F>,
+        outcome: &mut Outcome<Self::Answer>,
+    ) -> std::result::Result<Self::Held, Attempt>;
+
+    /// The plan.
+    fn plan<I: Io>(&self, steps: Steps<'_, I>, held: &Self::Held) -> impl Future<Output = Self::Planned>;
+
+    /// Takes in what the plan came to.
+    fn finish<F: Fabric>(
+        &mut self,
+        way: &mut Way<'_, F>,
+        held: Self::Held,
+        planned: Self::Planned,
+        outcome: &mut Outcome<Self::Answer>,
+    ) -> Attempt;
 }
 
 /// Where an attempt that is done leaves its answer, or else the error. A place and no return value, and one for each

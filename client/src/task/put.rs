@@ -1,15 +1,17 @@
 //! PUT, put-if-absent and compare-exchange.
 
-use super::{Attempt, Outcome, Task};
-use crate::core::{OneSided, Way};
+use super::{Attempt, Outcome, Task, Together};
+use crate::core::{OneSided, Steps, Way};
 use crate::stats::Operation;
 use crate::value::Put;
-use farside_hashtable::plan::{self, Lease};
+use farside_hashtable::Io;
+use farside_hashtable::plan::{self, Failure, Lease};
 use farside_protocol::wire::{Condition, Request, Response};
 use farside_protocol::{Key, Record};
 use farside_transport::{Fabric, drive};
 use std::pin::pin;
 
+#[derive(Clone)]
 pub(crate) struct PutTask<'a> {
     pub(crate) record: Record<'a>,
     pub(crate) condition: Condition,
@@ -32,28 +34,12 @@ impl<'a> Task<'a> for PutTask<'a> {
 
     #[inline]
     fn attempt<F: Fabric>(&mut self, way: &mut Way<'_, F>, outcome: &mut Outcome<Put>) -> Attempt {
-        let class = self.record.class();
-        let lease = match way.lease(class, outcome) {
-            Ok(life) => Lease { life, class },
+        let lease = match self.prepare(way, outcome) {
+            Ok(lease) => lease,
             Err(attempt) => return attempt,
         };
-        let hint = way.hint;
-        let (Way { io, table, op, duties, .. }, record) = (&mut *way, &self.record);
-        let stored = drive(pin!(plan::put(io, table, op, record, self.condition, lease, hint, duties)));
-        if !plan::Put::spends_lease(&stored) {
-            way.put_back(class, lease.life);
-        }
-        if let Ok(plan::Put::Stored { hint, .. }) = stored {
-            way.remember(hint);
-        } else {
-            way.forget();
-        }
-        outcome.answer(match stored {
-            Ok(plan::Put::Stored { version, .. }) => Put::Stored { version },
-            Ok(plan::Put::Absorbed) => Put::Absorbed,
-            Ok(plan::Put::Mismatch { current }) => Put::Mismatch { current },
-            Err(failure) => return Attempt::from_failure(failure, outcome),
-        })
+        let stored = drive(pin!(self.plan(way.steps(), &lease)));
+        self.finish(way, lease, stored, outcome)
     }
 
     fn request(&self) -> Request<'_> {
@@ -78,5 +64,50 @@ impl<'a> Task<'a> for PutTask<'a> {
             }
             _ => None,
         }
+    }
+}
+
+impl<'a> Together<'a> for PutTask<'a> {
+    type Held = Lease;
+    type Planned = Result<plan::Put, Failure>;
+
+    #[inline]
+    fn prepare<F: Fabric>(
+        &mut self,
+        way: &mut Way<'_, F>,
+        outcome: &mut Outcome<Put>,
+    ) -> Result<Lease, Attempt> {
+        let class = self.record.class();
+        way.lease(class, outcome).map(|life| Lease { life, class })
+    }
+
+    #[inline]
+    fn plan<I: Io>(&self, steps: Steps<'_, I>, lease: &Lease) -> impl Future<Output = Self::Planned> {
+        let Steps { io, table, op, hint, duties, .. } = steps;
+        plan::put(io, table, op, &self.record, self.condition, *lease, hint, duties)
+    }
+
+    #[inline]
+    fn finish<F: Fabric>(
+        &mut self,
+        way: &mut Way<'_, F>,
+        lease: Lease,
+        stored: Self::Planned,
+        outcome: &mut Outcome<Put>,
+    ) -> Attempt {
+        if !plan::Put::spends_lease(&stored) {
+            way.put_back(lease.class, lease.life);
+        }
+        if let Ok(plan::Put::Stored { hint, .. }) = stored {
+            way.remember(hint);
+        } else {
+            way.forget();
+        }
+        outcome.answer(match stored {
+            Ok(plan::Put::Stored { version, .. }) => Put::Stored { version },
+            Ok(plan::Put::Absorbed) => Put::Absorbed,
+            Ok(plan::Put::Mismatch { current }) => Put::Mismatch { current },
+            Err(failure) => return Attempt::from_failure(failure, outcome),
+        })
     }
 }

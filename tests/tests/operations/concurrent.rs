@@ -5,11 +5,12 @@
 //! operations that contradict each other.
 
 use crate::target::{
-    SHM, SHM_WITHOUT_ATOMICS, TCP, Target, VERBS, VERBS_WITHOUT_ATOMICS, Way, connect, rdma_devices, serve,
+    Answer, Batches, SHM, SHM_WITHOUT_ATOMICS, TCP, VERBS, VERBS_WITHOUT_ATOMICS, Way, bytes, connect,
+    rdma_devices, serve,
 };
-use farside::{Embedded, ErrorKind};
+use farside::{Embedded, Error, ErrorKind};
 use farside_tests::content::Content;
-use farside_tests::history::{History, Recorder, Response};
+use farside_tests::history::{History, Invocation, Recorder, Response};
 use farside_tests::linearizability::check;
 use farside_tests::operation::{Operation, Outcome, Time, Version};
 use futures_util::future::join_all;
@@ -24,6 +25,10 @@ use std::time::Instant;
 /// Two on which everything happens, and one that only counts.
 const KEYS: [&str; 3] = ["hot", "warm", COUNTER];
 const COUNTER: &str = "counter";
+const COUNTER_AT: usize = 2;
+
+/// Operations of a batch.
+const TOGETHER_MAX: usize = 8;
 
 const OPERATIONS: usize = 500;
 /// In a guest, which is slow.
@@ -44,7 +49,7 @@ struct Caller<'a, T> {
     published: u32,
 }
 
-impl<'a, T: Target> Caller<'a, T> {
+impl<'a, T: Batches> Caller<'a, T> {
     fn new(target: T, number: u32, began: &'a Instant) -> Self {
         Self {
             target,
@@ -69,15 +74,58 @@ impl<'a, T: Target> Caller<'a, T> {
             if self.random.random_bool(0.1) {
                 thread::yield_now();
             }
-            let operation = self.draw(key);
-            self.perform(key, operation).await;
+            if self.random.random_bool(0.1) {
+                self.perform_together().await;
+            } else {
+                let operation = self.draw(key);
+                self.perform(key, operation).await;
+            }
         }
         self.recorder
     }
 
     async fn perform(&mut self, key: &'static str, operation: Operation<Content>) {
         let call = self.recorder.call(self.now(), key, operation.clone());
-        let response = match self.target.perform(key.as_bytes(), &operation).await {
+        let told = self.target.perform(key.as_bytes(), &operation).await;
+        self.record(call, key, told);
+    }
+
+    /// GETs or PUTs of several keys, some of them the same.
+    async fn perform_together(&mut self) {
+        let gets = self.random.random_bool(0.5);
+        let keys: Vec<_> = (0..self.random.random_range(1..=TOGETHER_MAX))
+            .map(|_| KEYS[self.random.random_range(0..if gets { KEYS.len() } else { COUNTER_AT })])
+            .collect();
+        let operations: Vec<_> =
+            (keys.iter())
+                .map(|_| {
+                    if gets {
+                        Operation::Get
+                    } else {
+                        Operation::Put { value: self.value(), expires_at: None }
+                    }
+                })
+                .collect();
+        let now = self.now();
+        let calls: Vec<_> = (keys.iter().zip(&operations))
+            .map(|(key, operation)| self.recorder.call(now, *key, operation.clone()))
+            .collect();
+        let told = if gets {
+            self.target.get_together(&keys).await
+        } else {
+            let values = operations.iter().map(|operation| match operation {
+                Operation::Put { value, .. } => bytes(value),
+                _ => unreachable!("all of them are PUTs"),
+            });
+            self.target.put_together(&keys.iter().copied().zip(values).collect::<Vec<_>>()).await
+        };
+        for ((call, key), told) in calls.into_iter().zip(keys).zip(told) {
+            self.record(call, key, told);
+        }
+    }
+
+    fn record(&mut self, call: Invocation, key: &'static str, told: Result<Answer, Error>) {
+        let response = match told {
             Ok(answer) => Response::Done(answer.outcome),
             Err(error) if error.kind() == ErrorKind::Indeterminate => Response::Indeterminate,
             Err(_) => Response::Failed,

@@ -79,13 +79,19 @@ pub(crate) trait Target {
     async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete;
 }
 
+/// Whoever can be asked for several operations at once.
+pub(crate) trait Batches: Target {
+    /// GETs.
+    async fn get_together(&mut self, keys: &[&str]) -> Vec<Result<Answer, Error>>;
+
+    /// PUTs.
+    async fn put_together(&mut self, items: &[(&str, &[u8])]) -> Vec<Result<Answer, Error>>;
+}
+
 macro_rules! perform {
     ($target:expr, $key:expr, $operation:expr, $($wait:tt)*) => {
         Ok(match $operation {
-            Operation::Get => match $target.get($key)$($wait)*? {
-                Some(value) => found(&value).into(),
-                None => Outcome::NotFound.into(),
-            },
+            Operation::Get => looked_up($target.get($key)$($wait)*?),
             Operation::Put { value, .. }
             | Operation::PutIfAbsent { value, .. }
             | Operation::CompareExchange { value, .. } => {
@@ -115,6 +121,18 @@ impl Target for Session {
     }
 }
 
+impl Batches for Session {
+    async fn get_together(&mut self, keys: &[&str]) -> Vec<Result<Answer, Error>> {
+        let mut answers: Vec<_> = keys.iter().map(|_| None).collect();
+        self.get_many(keys, |number, value| answers[number] = Some(value.map(looked_up)));
+        answers.into_iter().map(|answer| answer.expect("each has an answer")).collect()
+    }
+
+    async fn put_together(&mut self, items: &[(&str, &[u8])]) -> Vec<Result<Answer, Error>> {
+        self.put_many(items).into_iter().map(|put| put.map(stored_blindly)).collect()
+    }
+}
+
 impl Target for Client {
     async fn perform(&mut self, key: &[u8], operation: &Operation<Content>) -> Result<Answer, Error> {
         perform!(self, key, operation, .await)
@@ -122,6 +140,16 @@ impl Target for Client {
 
     async fn delete_if(&mut self, key: &[u8], version: Version) -> Delete {
         Client::delete_if(self, key, farside::Version::from_bits(version.0)).await.unwrap()
+    }
+}
+
+impl Batches for Client {
+    async fn get_together(&mut self, keys: &[&str]) -> Vec<Result<Answer, Error>> {
+        self.get_many(keys).await.into_iter().map(|value| value.map(looked_up)).collect()
+    }
+
+    async fn put_together(&mut self, items: &[(&str, &[u8])]) -> Vec<Result<Answer, Error>> {
+        self.put_many(items).await.into_iter().map(|put| put.map(stored_blindly)).collect()
     }
 }
 
@@ -140,6 +168,14 @@ fn found<B: AsRef<[u8]>>(value: &Value<B>) -> Outcome<Content> {
         None => Content::Bytes(value.to_vec()),
     };
     Outcome::Found { value: content, version: Some(told(value.version())) }
+}
+
+fn looked_up<B: AsRef<[u8]>>(value: Option<Value<B>>) -> Answer {
+    value.map_or(Outcome::NotFound, |value| found(&value)).into()
+}
+
+fn stored_blindly(version: Option<farside::Version>) -> Answer {
+    Outcome::Stored { version: version.map(told) }.into()
 }
 
 pub(crate) fn stored(operation: &Operation<Content>, put: Put) -> Answer {

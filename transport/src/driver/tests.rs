@@ -12,6 +12,11 @@ struct Slow {
     clock: Cell<u64>,
     posted: RefCell<Vec<usize>>,
     kept: RefCell<Vec<SlowLane>>,
+    holds: Cell<bool>,
+    held: Cell<usize>,
+    /// How many chains were held back in each turn in which any was.
+    turns: RefCell<Vec<usize>>,
+    rests: Cell<u32>,
 }
 
 #[derive(Default, Debug)]
@@ -22,7 +27,17 @@ struct SlowLane {
 
 impl Slow {
     fn new(late: Option<u32>, ordered: bool) -> Self {
-        Self { late, ordered, clock: Cell::new(0), posted: RefCell::default(), kept: RefCell::default() }
+        Self {
+            late,
+            ordered,
+            clock: Cell::default(),
+            posted: RefCell::default(),
+            kept: RefCell::default(),
+            holds: Cell::default(),
+            held: Cell::default(),
+            turns: RefCell::default(),
+            rests: Cell::default(),
+        }
     }
 }
 
@@ -37,6 +52,7 @@ impl Fabric for Slow {
     fn post(&self, lane: &mut SlowLane, _shard: usize, chain: &mut Chain) -> Posted {
         assert!(!lane.in_flight());
         self.posted.borrow_mut().push(chain.len());
+        self.held.update(|held| held + usize::from(self.holds.get()));
         lane.polls = Some(0);
         Posted::Pending
     }
@@ -53,6 +69,16 @@ impl Fabric for Slow {
         }
         lane.polls = None;
         Some(Ok(()))
+    }
+    fn hold(&self) {
+        self.holds.set(true);
+    }
+    fn release(&self) {
+        self.holds.set(false);
+        self.turns.borrow_mut().extend(Some(self.held.take()).filter(|held| *held > 0));
+    }
+    fn rest(&self) {
+        self.rests.update(|rests| rests + 1);
     }
     fn abandon(&self, lane: &mut SlowLane) {
         self.kept.borrow_mut().push(std::mem::take(lane));
@@ -129,6 +155,36 @@ fn a_completion_that_never_comes_is_lost_at_the_deadline_and_the_buffers_stay_wi
     assert_eq!(counts.lost, 1);
     assert_eq!(fabric.kept.borrow().len(), 1);
     assert_eq!(fabric.kept.borrow()[0].incoming().len(), 64);
+}
+
+#[test]
+fn plans_together_ask_together_and_answer_in_their_order() {
+    let fabric = Slow::new(Some(20), true);
+    let mut lanes = [0; 3].map(|_| (fabric.open_lane(), Counts::default()));
+    let plans = lanes.iter_mut().enumerate().map(|(number, (lane, counts))| {
+        let mut io = LaneIo::new(&fabric, lane, counts, 0, u64::MAX);
+        async move {
+            for _ in 0..number {
+                io.run(&mut swap_and_read()).await?;
+            }
+            Ok::<_, Lost>(number)
+        }
+    });
+    assert_eq!(drive_together(&fabric, plans), [Ok(0), Ok(1), Ok(2)]);
+    assert_eq!(*fabric.turns.borrow(), [2, 1], "chains that were asked for in one turn, where any was");
+    assert!(!fabric.holds.get());
+}
+
+#[test]
+fn who_polls_in_vain_for_long_rests() {
+    let fabric = Slow::new(None, true);
+    let (mut lane, mut counts) = (fabric.open_lane(), Counts::default());
+    let mut io = LaneIo::new(&fabric, &mut lane, &mut counts, 0, BUSY_NS);
+    assert_eq!(drive(io.run(&mut swap_and_read())), Err(Lost));
+    assert_eq!(fabric.rests.get(), 0);
+    io.deadline_ns = fabric.clock.get() + 2 * BUSY_NS;
+    assert_eq!(drive(io.run(&mut swap_and_read())), Err(Lost));
+    assert!(fabric.rests.get() > 0);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn dial(
     dialing.expect(EventKind::RouteResolved)?;
     let context = id.context()?;
     let domain = ProtectionDomain::new(&context)?;
-    let completions = CompletionQueue::new(&context, SEND_REQUESTS + 1)?;
+    let completions = CompletionQueue::with_events(&context, SEND_REQUESTS + 1)?;
     let make = |inline_len| {
         let limits = QueuePairLimits { send_requests: SEND_REQUESTS, receive_requests: 1, inline_len };
         id.create_queue_pair(&domain, &completions, &completions, limits)

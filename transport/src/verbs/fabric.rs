@@ -69,6 +69,18 @@ impl Fabric for Verbs {
         self.queue.poll(lane, chain)
     }
 
+    fn hold(&self) {
+        self.queue.hold();
+    }
+
+    fn release(&self) {
+        self.queue.release();
+    }
+
+    fn rest(&self) {
+        self.queue.rest();
+    }
+
     fn abandon(&self, lane: &mut VerbsLane) {
         self.queue.abandon(lane);
     }

@@ -6,18 +6,26 @@ use crate::clock::coarse_ns;
 use farside_hashtable::{Chain, Lost, Step};
 use farside_verbs_sys::{CmId, Completion, LocalSlice, Operation, PostError, QueuePair, SendFlags, SendList};
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 /// Work requests of the longest chain: its steps, of which those longer than the longest message are cut.
 const CHAIN_REQUESTS: usize = 16;
 
 /// Work requests of a queue pair that are posted and not completed, of all its lanes.
-pub(super) const SEND_REQUESTS: u32 = 256;
+pub(super) const SEND_REQUESTS: u32 = 512;
+
+/// Work requests that are held back to be posted together, at most. The other half of the places is left to chains that
+/// were given up.
+const HELD_REQUESTS: usize = SEND_REQUESTS as usize / 2;
 
 /// Completions that are taken from the device at a time.
 const POLL_BATCH: usize = 16;
 
 /// A chain that has not completed for longer is not waited for by the next ones: the connection counts as broken.
 const STUCK_NS: u64 = 2_000_000_000;
+
+/// How long [`Queue::rest`] waits for a completion: deadlines are kept to this.
+const REST: Duration = Duration::from_millis(1);
 
 /// A chain that was posted and not yet asked for.
 struct Posted {
@@ -32,7 +40,11 @@ struct Posted {
 pub(super) struct Queue {
     // Before the memory of chains that were given up: after its end the device touches none of it.
     pair: QueuePair,
+    // In the order in which they were posted, and in which they complete.
     posted: RefCell<Vec<Posted>>,
+    /// What is held back, and whether more is to be. It carries nothing inline, so it borrows nothing.
+    held: RefCell<Option<Box<SendList<'static, HELD_REQUESTS>>>>,
+    holds: Cell<bool>,
     next_token: Cell<u32>,
     failed: Cell<bool>,
     // Last: it takes leave of the peer.
@@ -50,7 +62,15 @@ enum Refusal {
 
 impl Queue {
     pub(super) fn new(pair: QueuePair, id: CmId) -> Self {
-        Self { pair, posted: RefCell::default(), next_token: Cell::new(0), failed: Cell::new(false), id }
+        Self {
+            pair,
+            posted: RefCell::default(),
+            held: RefCell::default(),
+            holds: Cell::new(false),
+            next_token: Cell::new(0),
+            failed: Cell::new(false),
+            id,
+        }
     }
 
     /// Whether it works, as far as is known.
@@ -79,20 +99,25 @@ impl Queue {
         posted.first().is_some_and(|oldest| coarse_ns().saturating_sub(oldest.since_ns) > STUCK_NS)
     }
 
-    /// Posts `chain` to `shard` with one doorbell and one completion.
+    /// Posts `chain` to `shard` with one doorbell and one completion, or holds it back.
     pub(super) fn post(&self, lane: &mut VerbsLane, shard: &RemoteShard, chain: &Chain) -> Result<(), Lost> {
         if self.failed.get() || !lane.holds(chain) {
             return Err(Lost);
         }
-        lane.prepare(self.pair.domain(), chain, self.inline_len()).map_err(|error| {
+        let inline_len = if self.holds.get() { 0 } else { self.inline_len() };
+        lane.prepare(self.pair.domain(), chain, inline_len).map_err(|error| {
             tracing::error!("{error}");
             Lost
         })?;
         let token = self.next_token.replace(self.next_token.get().wrapping_add(1));
-        let posted = self.post_list(token, lane, shard, chain);
+        let posted = if self.holds.get() {
+            self.post_held(token, lane, shard, chain)
+        } else {
+            self.post_now(token, lane, shard, chain)
+        };
         if let Err(refusal) = posted {
             // A list that a provider refused may have begun.
-            self.failed.set(true);
+            self.fail();
             tracing::error!("a chain was not posted: {refusal}");
             return Err(Lost);
         }
@@ -102,20 +127,87 @@ impl Queue {
         Ok(())
     }
 
-    fn post_list(
+    fn post_now(
         &self,
         token: u32,
         lane: &VerbsLane,
         shard: &RemoteShard,
         chain: &Chain,
     ) -> Result<(), Refusal> {
-        let registered = lane.registered.as_ref().ok_or(Refusal::Bounds)?;
         let mut list = SendList::<CHAIN_REQUESTS>::new();
+        let written = |len| (len <= self.inline_len()).then(|| lane.written(len));
+        self.push(&mut list, token, lane, shard, chain, written)?;
+        list.signal_last();
+        Ok(self.pair.post_send(&mut list)?)
+    }
+
+    fn post_held(
+        &self,
+        token: u32,
+        lane: &VerbsLane,
+        shard: &RemoteShard,
+        chain: &Chain,
+    ) -> Result<(), Refusal> {
+        let mut held = self.held.borrow_mut();
+        let list = held.get_or_insert_default();
+        if list.len() + CHAIN_REQUESTS > HELD_REQUESTS {
+            list.signal_last();
+            self.pair.post_send(list)?;
+        }
+        self.push(list, token, lane, shard, chain, |_| None)
+    }
+
+    /// From here on chains are held back.
+    pub(super) fn hold(&self) {
+        self.holds.set(true);
+    }
+
+    /// Posts the chains that were held back, with one doorbell and one completion.
+    pub(super) fn release(&self) {
+        self.holds.set(false);
+        let mut held = self.held.borrow_mut();
+        let Some(list) = held.as_mut() else { return };
+        list.signal_last();
+        if self.failed.get() {
+            list.clear();
+        } else if let Err(error) = self.pair.post_send(list) {
+            tracing::error!("held chains were not posted: {error}");
+            self.fail();
+        }
+    }
+
+    /// Waits for a completion, for a while, unless what it would be of is still held back.
+    pub(super) fn rest(&self) {
+        if self.holds.get() || self.posted.borrow().iter().all(|posted| posted.outcome.is_some()) {
+            return;
+        }
+        let completions = self.pair.send_queue();
+        let waited = completions.request_event().and_then(|()| {
+            // One that came before the request causes no event.
+            if self.take_completions() { Ok(true) } else { completions.wait(REST) }
+        });
+        if let Err(error) = waited {
+            tracing::error!("{error}");
+            self.fail();
+        }
+    }
+
+    /// Adds `chain` to `list`, silent, with those bytes of WRITEs in it that `written` has for their length.
+    fn push<'a, const N: usize>(
+        &self,
+        list: &mut SendList<'a, N>,
+        token: u32,
+        lane: &VerbsLane,
+        shard: &RemoteShard,
+        chain: &Chain,
+        written: impl Fn(usize) -> Option<&'a [u8]>,
+    ) -> Result<(), Refusal> {
+        let registered = lane.registered.as_ref().ok_or(Refusal::Bounds)?;
         let in_at = VerbsLane::in_at(chain);
         let longest = self.pair.message_len_max() as usize & !7;
-        let local = |at, len| registered.slice(at, len).map_err(|_| Refusal::Bounds);
+        // The lane's memory is kept until the chain has completed, also if it is given up.
+        let local = |at, len| registered.slice(at, len).map(LocalSlice::unbound).map_err(|_| Refusal::Bounds);
         for (number, step) in chain.iter().enumerate() {
-            let is_last_step = number + 1 == chain.len();
             let (at, len) = match *step {
                 Step::Read { at, len, .. } | Step::Write { at, len } => (at, len as usize),
                 Step::CompareSwap { at, .. } => (at, 8),
@@ -129,34 +221,27 @@ impl Queue {
                     Step::Read { to, .. } => {
                         Operation::Read { into: local(in_at + to as usize + from, part)?, from: remote }
                     }
-                    Step::Write { .. } if len <= self.inline_len() => {
-                        Operation::WriteInline { bytes: lane.written(len), to: remote }
-                    }
-                    Step::Write { .. } => {
-                        Operation::Write { from: local(VerbsLane::OUT_AT + from, part)?, to: remote }
-                    }
-                    Step::CompareSwap { expect, new, .. } => {
-                        let found: LocalSlice<'_> = local(VerbsLane::found_at(number), 8)?;
-                        Operation::CompareSwap { found, at: remote, expect, new }
-                    }
+                    Step::Write { .. } => match written(len) {
+                        Some(bytes) => Operation::WriteInline { bytes, to: remote },
+                        None => Operation::Write { from: local(VerbsLane::OUT_AT + from, part)?, to: remote },
+                    },
+                    Step::CompareSwap { expect, new, .. } => Operation::CompareSwap {
+                        found: local(VerbsLane::found_at(number), 8)?,
+                        at: remote,
+                        expect,
+                        new,
+                    },
                 };
-                let is_last = is_last_step && from + part == len;
-                let flags = if is_last { SendFlags::SIGNALLED } else { SendFlags::SILENT };
-                list.push(token, operation, flags)?;
+                list.push(token, operation, SendFlags::SILENT)?;
             }
         }
-        Ok(self.pair.post_send(&mut list)?)
+        Ok(())
     }
 
     /// Whether the chain in flight on `lane` has completed.
     pub(super) fn poll(&self, lane: &mut VerbsLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
-        self.take_completions();
         let token = lane.flight.expect("asked for a chain that was posted");
-        let mut posted = self.posted.borrow_mut();
-        let number = posted.iter().position(|posted| posted.token == token)?;
-        let outcome = posted[number].outcome?;
-        posted.remove(number);
-        drop(posted);
+        let outcome = self.taken(token).or_else(|| self.take_completions().then(|| self.taken(token))?)?;
         lane.flight = None;
         let answered = outcome.and_then(|()| lane.collect(chain));
         if outcome.is_ok() && answered.is_err() {
@@ -167,6 +252,15 @@ impl Queue {
             self.fail();
         }
         Some(answered)
+    }
+
+    /// Takes out what is known of a chain.
+    fn taken(&self, token: u32) -> Option<Result<(), Lost>> {
+        let mut posted = self.posted.borrow_mut();
+        let number = posted.iter().position(|posted| posted.token == token)?;
+        let outcome = posted[number].outcome?;
+        posted.remove(number);
+        Some(outcome)
     }
 
     /// Keeps the memory of the chain in flight on `lane` until it has completed.
@@ -191,14 +285,15 @@ impl Queue {
         self.posted.borrow().is_empty().then_some(Ok(()))
     }
 
-    fn take_completions(&self) {
+    /// Whether there were any.
+    fn take_completions(&self) -> bool {
         let mut completions = [Completion::EMPTY; POLL_BATCH];
         let count = match self.pair.send_queue().poll(&mut completions) {
             Ok(count) => count,
             Err(error) => {
                 tracing::error!("{error}");
                 self.fail();
-                return;
+                return true;
             }
         };
         for completion in &completions[..count] {
@@ -210,16 +305,19 @@ impl Queue {
                 self.completed(completion.token());
             }
         }
+        count > 0
     }
 
+    /// A completion stands for all that was posted before.
     fn completed(&self, token: u32) {
         let mut posted = self.posted.borrow_mut();
         let Some(number) = posted.iter().position(|posted| posted.token == token) else { return };
-        if posted[number].kept.is_some() {
-            posted.remove(number);
-        } else {
-            posted[number].outcome = Some(Ok(()));
+        for posted in &mut posted[..=number] {
+            posted.outcome.get_or_insert(Ok(()));
         }
+        // Nobody asks for those that were given up, and the device is done with their memory.
+        let mut numbers = 0..;
+        posted.retain(|posted| numbers.next() > Some(number) || posted.kept.is_none());
     }
 
     /// After one error nothing more is carried out, and what was may not be known.

@@ -203,6 +203,15 @@ pub struct LocalSlice<'a> {
     _region: PhantomData<&'a ()>,
 }
 
+impl LocalSlice<'_> {
+    /// The same part, without the promise that its region lives: once the region is gone a device refuses the request.
+    #[must_use]
+    pub const fn unbound(self) -> LocalSlice<'static> {
+        let Self { address, len, key, writable, .. } = self;
+        LocalSlice { address, len, key, writable, _region: PhantomData }
+    }
+}
+
 impl<M: Memory> MemoryRegion<M> {
     /// Registers all of `memory`.
     pub fn new(domain: &Arc<ProtectionDomain>, memory: M, access: Access) -> Result<Self, RegisterError> {

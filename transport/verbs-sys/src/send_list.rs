@@ -112,6 +112,9 @@ pub struct SendList<'a, const N: usize> {
     _buffers: PhantomData<&'a [u8]>,
 }
 
+// SAFETY: its pointers are set when it is posted and mean nothing after that; the bytes it borrows are shared.
+unsafe impl<const N: usize> Send for SendList<'_, N> {}
+
 impl<'a, const N: usize> SendList<'a, N> {
     /// An empty list.
     #[inline]
@@ -216,6 +219,19 @@ impl<'a, const N: usize> SendList<'a, N> {
         Ok(())
     }
 
+    /// Gives the last request a completion, if there is one and it has none.
+    #[inline]
+    pub fn signal_last(&mut self) {
+        if self.silent == 0 {
+            return;
+        }
+        // SAFETY: the first `len` are filled in, and as some are silent there are some.
+        let last = unsafe { self.requests[self.len - 1].assume_init_mut() };
+        last.wr_id = RequestId::send(RequestId(last.wr_id).token(), self.silent).0;
+        last.send_flags |= ffi::IBV_SEND_SIGNALED;
+        self.silent = 0;
+    }
+
     /// The first of the requests, each with a pointer to the next and to its buffer; the list has some.
     #[inline]
     pub(crate) fn link(&mut self) -> *mut ffi::ibv_send_wr {
@@ -284,6 +300,9 @@ mod tests {
                 .unwrap();
         }
         assert!(!list.ends_signalled());
+        list.signal_last();
+        list.signal_last();
+        assert!(list.ends_signalled());
         assert_eq!((list.inline_len_max, list.message_len_max), (5, 5));
         let mut request = list.link();
         let mut seen = Vec::new();
@@ -296,7 +315,7 @@ mod tests {
             seen.push((id.token(), id.places(), buffer.length));
             request = linked.next;
         }
-        assert_eq!(seen, [(1, 0, 1), (2, 0, 2), (3, 3, 3), (4, 1, 4), (5, 0, 5)]);
+        assert_eq!(seen, [(1, 0, 1), (2, 0, 2), (3, 3, 3), (4, 1, 4), (5, 1, 5)]);
         let full = list.push(6, Operation::SendInline { bytes: &bytes }, SendFlags::SIGNALLED);
         assert!(matches!(full, Err(PostError::ListFull)));
         list.clear();
