@@ -44,11 +44,11 @@ pub async fn delete<I: Io>(
     // An expired record must be answered with "absent", so a hint to one that can expire is not enough.
     let serves = |hint: &Hint| {
         let is_wanted = wanted.is_none_or(|version| version == Version::of(hint.life()));
-        table.admits(io.now(), hint) && !hint.expires && is_wanted
+        table.admits(op.began_ns, hint) && !hint.expires && is_wanted
     };
     let hint = hint.filter(serves);
     if let Some(hint) = hint {
-        let forward = Forward::from(hint.slot, SlotWord::committed(hint.locator), op.hash, io.now());
+        let forward = Forward::from(hint.slot, SlotWord::committed(hint.locator), op.hash, op.began_ns);
         if kill(io, table, hint.locator, hint.life(), death, forward, duties).await? {
             return Ok(Delete::Deleted);
         }

@@ -40,7 +40,7 @@ pub async fn fetch_add<I: Io>(
         let (target, seen) = match hint.take() {
             Some(hint) => {
                 let Some((seen, learned)) = warm(io, table, op, &hint).await else { continue };
-                (Ok(Target::hinted(io, op, &learned.unwrap_or(hint))), Some(seen))
+                (Ok(Target::hinted(op, &learned.unwrap_or(hint))), Some(seen))
             }
             None => match lookup(io, table, op).await? {
                 Lookup::Found(found) => (Ok(Target::found(&found)), (!found.expired).then_some(found.seen)),
@@ -59,16 +59,16 @@ pub async fn fetch_add<I: Io>(
         let bytes = value.to_le_bytes();
         let record = Record { key: op.key, value: &bytes, expires_at_ms, flags: FLAG_COUNTER };
         let mut publication = Publication::new(io, op, &record, lease);
-        let added = |publication: &Publication, io: &I, slot: SlotIndex| Added {
+        let added = |publication: &Publication, slot: SlotIndex| Added {
             value,
             version: Version::of(lease.life),
-            hint: publication.hint(io, slot),
+            hint: publication.hint(op, slot),
         };
         match target {
             Ok(target) => {
                 let link = Link::NextOther(publication.draft.locator);
                 if let Superseded::Won = publication.replace(io, table, &target, link, duties).await? {
-                    return Ok(added(&publication, io, target.slot()));
+                    return Ok(added(&publication, target.slot()));
                 }
                 // Ends: each time another operation on the key took effect.
                 op.check_deadline(io)?;
@@ -80,7 +80,7 @@ pub async fn fetch_add<I: Io>(
                 let draft = &mut publication.draft;
                 if let Inserted::Committed(slot) = insert(io, table, op, &window, draft, insertions).await? {
                     duties.published.push(lease.life);
-                    return Ok(added(&publication, io, slot));
+                    return Ok(added(&publication, slot));
                 }
                 insertions += 1;
             }

@@ -55,9 +55,9 @@ pub async fn put<I: Io>(
 ) -> Result<Put, Failure> {
     let mut publication = Publication::new(io, op, record, lease);
     let link = publication.link(condition);
-    if let Some(hint) = hint.filter(|hint| table.admits(io.now(), hint) && serves(condition, hint)) {
-        match publication.replace(io, table, &Target::hinted(io, op, &hint), link, duties).await? {
-            Superseded::Won => return Ok(publication.stored(io, hint.slot)),
+    if let Some(hint) = hint.filter(|hint| table.admits(op.began_ns, hint) && serves(condition, hint)) {
+        match publication.replace(io, table, &Target::hinted(op, &hint), link, duties).await? {
+            Superseded::Won => return Ok(publication.stored(op, hint.slot)),
             // The hint was old. What the CAS returned is not verified, so nothing may be concluded from it.
             Superseded::Beaten(link)
                 if mutation::is(Mutation::AbsorbUnverified) && absorbs(condition, link) =>
@@ -84,7 +84,7 @@ pub async fn put<I: Io>(
                 }
                 let target = Target::found(&found);
                 match publication.replace(io, table, &target, link, duties).await? {
-                    Superseded::Won => return Ok(publication.stored(io, found.slot)),
+                    Superseded::Won => return Ok(publication.stored(op, found.slot)),
                     // Between this operation's verified read and its CAS another blind write took effect: this one
                     // is ordered just before it. Void past the quarantine, when the word may be of another life.
                     Superseded::Beaten(link)
@@ -112,7 +112,7 @@ pub async fn put<I: Io>(
                     insert(io, table, op, &window, &mut publication.draft, insertions).await?
                 {
                     duties.published.push(lease.life);
-                    return Ok(publication.stored(io, slot));
+                    return Ok(publication.stored(op, slot));
                 }
                 insertions += 1;
             }
@@ -147,9 +147,9 @@ pub(super) struct Target {
 
 impl Target {
     /// A record known by a hint: if its slot lags, whoever makes the forward will find out.
-    pub(super) fn hinted<I: Io>(io: &I, op: &Op<'_>, hint: &Hint) -> Self {
+    pub(super) fn hinted(op: &Op<'_>, hint: &Hint) -> Self {
         let word = SlotWord::committed(hint.locator);
-        let forward = Forward::from(hint.slot, word, op.hash, io.now());
+        let forward = Forward::from(hint.slot, word, op.hash, op.began_ns);
         Self { locator: hint.locator, life: hint.life(), forward }
     }
 
@@ -213,19 +213,19 @@ impl Publication {
     }
 
     /// The answer after the record was published from `slot`.
-    pub(super) fn stored<I: Io>(&self, io: &I, slot: SlotIndex) -> Put {
-        Put::Stored { version: Version::of(self.draft.life), hint: self.hint(io, slot) }
+    pub(super) fn stored(&self, op: &Op<'_>, slot: SlotIndex) -> Put {
+        Put::Stored { version: Version::of(self.draft.life), hint: self.hint(op, slot) }
     }
 
-    /// How to find the record.
-    pub(super) fn hint<I: Io>(&self, io: &I, slot: SlotIndex) -> Hint {
+    /// How to find the record. It was seen later than the operation began, which costs no look at the clock.
+    pub(super) fn hint(&self, op: &Op<'_>, slot: SlotIndex) -> Hint {
         Hint {
             locator: self.draft.locator,
             count: self.draft.life.count,
             len: self.draft.len as u32,
             slot,
             expires: self.expires,
-            seen_ns: io.now(),
+            seen_ns: op.began_ns,
         }
     }
 }
