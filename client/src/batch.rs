@@ -36,12 +36,13 @@ fn begin<'a, T: Together<'a>>(
     mut done: impl FnMut(usize, &mut T, Begun<T::Answer>, &[u8]),
 ) {
     let Some(first) = tasks.first() else { return };
-    core.begin(first.operation());
+    let operation = first.operation();
+    core.begin(operation);
     let begun = |attempt, mut outcome: Outcome<_>, deadline| match attempt {
         Attempt::Done => Ok(outcome.take()),
         attempt => Err((deadline, attempt)),
     };
-    if core.gains_together() {
+    if core.gains_together(operation) {
         let deadline = Deadline::after(limit);
         core.attempt_together(tasks, deadline.first_slice(), |number, task, attempt, outcome, read| {
             done(number, task, begun(attempt, outcome, deadline), read);

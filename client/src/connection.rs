@@ -27,7 +27,7 @@ pub(crate) enum Attached {
     /// It is mapped.
     Shm(Shm),
     /// Each core connects a queue pair.
-    Verbs(Box<Connector>),
+    Verbs(Arc<Connector>),
 }
 
 impl Attached {
@@ -78,18 +78,25 @@ impl Connection {
         Self { memory, failed, active, welcome, address, reported, channel, thread }
     }
 
-    /// The one-sided half of a core, if this connection reaches the memory. Blocks while a queue pair connects; if that
-    /// fails the connection is broken.
-    pub(crate) fn one_sided(&self, hint_bytes: usize) -> Option<OneSided> {
+    /// Whether it reaches the server's memory.
+    pub(crate) fn reaches_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// The one-sided half of a core, if this connection reaches the memory. While a queue pair connects this `waits`, or
+    /// there is none yet; if that fails the connection is broken.
+    pub(crate) fn one_sided(&self, hint_bytes: usize, waits: bool) -> Option<OneSided> {
         let link = match self.memory.as_ref()? {
             Attached::Shm(shm) => Link::over_shm(shm.clone()),
-            Attached::Verbs(connector) => match connector.open() {
-                Ok(verbs) => Link::over_verbs(verbs),
-                Err(error) => {
-                    self.fail(error.to_string());
-                    return None;
+            Attached::Verbs(connector) => {
+                match if waits { connector.open().map(Some) } else { connector.open_soon() } {
+                    Ok(verbs) => Link::over_verbs(verbs?),
+                    Err(error) => {
+                        self.fail(error.to_string());
+                        return None;
+                    }
                 }
-            },
+            }
         };
         Some(OneSided::new(link, &self.welcome.shards, self.welcome.memory_rights, hint_bytes))
     }

@@ -139,7 +139,7 @@ async fn connect_queue_pairs(
     let connector = connector
         .unwrap_or_else(|| Err(SetupError::System(std::io::Error::other("the client is ending"))))
         .map_err(Failure::Verbs)?;
-    Ok(Reach { memory: Some(Attached::Verbs(Box::new(connector))), channel, why_not: Vec::new() })
+    Ok(Reach { memory: Some(Attached::Verbs(Arc::new(connector))), channel, why_not: Vec::new() })
 }
 
 /// The socket by which the server's memory can be had, if it is on this host.

@@ -68,12 +68,12 @@ impl Shared {
 
     /// A core of a session's.
     pub(crate) fn session_core(&self) -> Core {
-        Core::new(self.connection(), self.settings.hint_memory)
+        Core::new(self.connection(), self.settings.hint_memory, true)
     }
 
     /// A core for the pool.
     pub(crate) fn pool_core(&self) -> Core {
-        Core::new(self.connection(), self.settings.hint_memory / self.pool.len())
+        Core::new(self.connection(), self.settings.hint_memory / self.pool.len(), false)
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -19,11 +19,16 @@ use farside_protocol::wire::Response;
 use farside_protocol::{Class, Key};
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an operation waits for a queue pair that is being connected before it asks for it again.
+const CONNECTING: Duration = Duration::from_millis(1);
 
 /// Fields in the order in which they go: the memory is unmapped before the connection, whose end tells the server
 /// that it is.
 pub(crate) struct Core {
     near: Option<OneSided>,
+    waits: bool,
     inbox: Arc<Inbox>,
     connection: Arc<Connection>,
     hint_bytes: usize,
@@ -39,9 +44,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(connection: Arc<Connection>, hint_bytes: usize) -> Self {
+    /// Over `connection`, with `hint_bytes` of memory for hints. `waits`: whether its callers may be kept while a queue
+    /// pair connects.
+    pub(crate) fn new(connection: Arc<Connection>, hint_bytes: usize, waits: bool) -> Self {
         Self {
-            near: connection.one_sided(hint_bytes),
+            near: connection.one_sided(hint_bytes, waits),
+            waits,
             inbox: Arc::default(),
             taken_in: 0,
             connection,
@@ -89,7 +97,7 @@ impl Core {
     pub(crate) fn rebind(&mut self, connection: &Arc<Connection>) {
         if !Arc::ptr_eq(&self.connection, connection) {
             self.near = None;
-            self.near = connection.one_sided(self.hint_bytes);
+            self.near = connection.one_sided(self.hint_bytes, self.waits);
             self.due = None;
             self.inbox.close();
             self.inbox = Arc::default();
@@ -107,13 +115,22 @@ impl Core {
         slice: Slice,
         outcome: &mut Outcome<T::Answer>,
     ) -> Attempt {
-        if !self.near.as_ref().map_or_else(|| !self.connection.is_broken(), OneSided::is_intact) {
-            return self.broken();
+        match &self.near {
+            Some(near) if !near.is_intact() => return self.broken(),
+            Some(_) => {}
+            None => {
+                if let Some(attempt) = self.reach() {
+                    return attempt;
+                }
+            }
         }
         if task.operation().is_update() {
             if !self.connection.may_update() {
                 self.ended(task.operation(), false);
                 return outcome.fail(Error::ReadOnly);
+            }
+            if self.near.as_ref().is_some_and(|near| !near.may_change()) {
+                return self.broken();
             }
             self.take_in_leases();
         }
@@ -133,9 +150,28 @@ impl Core {
         attempt
     }
 
-    /// Whether operations gain by [`Core::attempt_together`], and can be.
-    pub(crate) fn gains_together(&self) -> bool {
-        self.near.as_ref().is_some_and(|near| near.gains_together() && near.is_intact())
+    /// Without a one-sided half: `None` if there is one now, or none is to be had.
+    #[cold]
+    fn reach(&mut self) -> Option<Attempt> {
+        if self.connection.is_broken() {
+            return Some(self.broken());
+        }
+        if !self.connection.reaches_memory() {
+            return None;
+        }
+        self.near = self.connection.one_sided(self.hint_bytes, self.waits);
+        match self.near {
+            Some(_) => None,
+            None if self.connection.is_broken() => Some(self.broken()),
+            None => Some(Attempt::Later(CONNECTING)),
+        }
+    }
+
+    /// Whether operations of this type gain by [`Core::attempt_together`], and can be.
+    pub(crate) fn gains_together(&self, operation: Operation) -> bool {
+        self.near.as_ref().is_some_and(|near| {
+            near.gains_together() && near.is_intact() && (near.may_change() || !operation.is_update())
+        })
     }
 
     /// Tries `tasks`, which are of one type, at once. What came of each is handed to `done`, with its number and what

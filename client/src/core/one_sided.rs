@@ -151,6 +151,15 @@ impl OneSided {
         over!(&self.link, fabric, _lane => fabric.is_intact())
     }
 
+    /// Whether changes can be made over it too.
+    #[inline]
+    pub(crate) fn may_change(&self) -> bool {
+        match &self.link {
+            Link::Shm { fabric, .. } => fabric.is_intact(),
+            Link::Verbs { fabric, .. } => fabric.may_change(),
+        }
+    }
+
     /// Attempts `task` in `slice`.
     #[inline(always)]
     pub(crate) fn attempt<'a, T: Task<'a>>(

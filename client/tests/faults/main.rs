@@ -57,6 +57,7 @@ fn connect(address: &str, way: Way, deadline: Duration) -> Client {
 const HASTY: Duration = Duration::from_millis(300);
 /// By then a client knows that its server was killed.
 const NOTICED: Duration = Duration::from_millis(100);
+const SHORT_LEASE: Duration = Duration::from_secs(1);
 const PATIENT: Duration = Duration::from_secs(10);
 
 /// How long `operation` took.
@@ -67,7 +68,7 @@ fn timed<T>(operation: impl FnOnce() -> T) -> (T, Duration) {
 
 fn reads_go_on_while_the_server_is_stopped() {
     for way in Way::one_sided() {
-        let server = Process::start(way);
+        let server = Process::start_with_lease(way, SHORT_LEASE);
         let client = connect(server.address(), way, PATIENT);
         let mut session = client.session().unwrap();
         for key in 0..100u32 {
@@ -76,12 +77,17 @@ fn reads_go_on_while_the_server_is_stopped() {
             assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
         }
         server.stop();
+        // Reads do not depend on the session's lease.
+        let stopped = Instant::now();
+        while stopped.elapsed() < SHORT_LEASE * 2 {
+            assert_eq!(session.get(7u32.to_le_bytes()).unwrap().as_deref(), Some(&[7; 100][..]), "{way:?}");
+        }
         for key in 0..100u32 {
             assert_eq!(session.get(key.to_le_bytes()).unwrap().as_deref(), Some(&[7; 100][..]), "{way:?}");
             assert!(block_on(client.get(key.to_le_bytes())).unwrap().is_some());
         }
         assert_eq!(session.get("absent").unwrap(), None);
-        if session.active().updates == AccessPath::OneSided {
+        if way == Way::Shm {
             // Updates too, for as long as there are blocks.
             session.put(7u32.to_le_bytes(), [8; 100]).unwrap();
             assert_eq!(session.get(7u32.to_le_bytes()).unwrap().as_deref(), Some(&[8; 100][..]));

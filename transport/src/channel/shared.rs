@@ -110,6 +110,12 @@ pub struct Pulse {
 }
 
 impl Pulse {
+    /// Whether the session stands, as far as is known. That of a server that is stopped does.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.up.get()
+    }
+
     /// Whether the session stands, as far as is known, and cannot have run out: a process that was stopped for long
     /// finds by its clock that its session may be over, before it is told so.
     #[inline]

@@ -12,6 +12,7 @@ use farside_verbs_sys as sys;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// A session that may connect queue pairs, one for each thread.
@@ -26,8 +27,14 @@ pub struct Connector {
     capabilities: Capabilities,
     pulse: Pulse,
     device: String,
-    /// The queue pair by which the way was tried.
-    first: Mutex<Option<Verbs>>,
+    ahead: Mutex<Ahead>,
+}
+
+/// Queue pairs that are connected before they are asked for. The first is that by which the way was tried.
+#[derive(Debug, Default)]
+struct Ahead {
+    ready: Option<Result<Verbs, SetupError>>,
+    connecting: bool,
 }
 
 impl Connector {
@@ -67,11 +74,11 @@ impl Connector {
             capabilities: capabilities.without(denied),
             pulse: channel.pulse(),
             device: String::new(),
-            first: Mutex::new(None),
+            ahead: Mutex::default(),
         };
         let first = connector.connect()?;
         connector.device = first.device();
-        *connector.first.get_mut() = Some(first);
+        connector.ahead.get_mut().ready = Some(Ok(first));
         Ok(connector)
     }
 
@@ -93,8 +100,25 @@ impl Connector {
 
     /// A queue pair for one thread. Blocks.
     pub fn open(&self) -> Result<Verbs, SetupError> {
-        let first = self.first.lock().take();
-        first.map_or_else(|| self.connect(), Ok)
+        let ready = self.ahead.lock().ready.take();
+        ready.unwrap_or_else(|| self.connect())
+    }
+
+    /// A queue pair for one thread, if one is ready; if none is, one is being connected, to be asked for again.
+    pub fn open_soon(self: &Arc<Self>) -> Result<Option<Verbs>, SetupError> {
+        let mut ahead = self.ahead.lock();
+        if let Some(ready) = ahead.ready.take() {
+            return ready.map(Some);
+        }
+        if !ahead.connecting {
+            let connector = Arc::clone(self);
+            thread::Builder::new().name("farside-rdma".into()).spawn(move || {
+                let connected = connector.connect();
+                *connector.ahead.lock() = Ahead { ready: Some(connected), connecting: false };
+            })?;
+            ahead.connecting = true;
+        }
+        Ok(None)
     }
 
     fn connect(&self) -> Result<Verbs, SetupError> {

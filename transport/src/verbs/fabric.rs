@@ -7,7 +7,7 @@ use crate::capabilities::Capabilities;
 use crate::channel::Pulse;
 use crate::clock;
 use crate::fabric::{Fabric, Posted};
-use farside_hashtable::{Chain, Lost};
+use farside_hashtable::{Chain, Lost, Step};
 use std::sync::Arc;
 
 /// One thread's queue pair to the shards of one server.
@@ -34,10 +34,18 @@ impl Verbs {
         self.queue.device()
     }
 
-    /// Whether queue pair and session stand, as far as is known. Once they do not they never will again.
+    /// Whether queue pair and session stand, as far as is known. Once they do not they never will again. READs need no
+    /// more: a server that is stopped leaves them to its device, and when it goes on it ends the queue pair before it
+    /// uses the memory for anything else.
     #[inline]
     pub fn is_intact(&self) -> bool {
-        self.pulse.is_felt() && self.queue.is_intact()
+        self.pulse.is_up() && self.queue.is_intact()
+    }
+
+    /// Whether the session cannot have run out.
+    #[inline]
+    pub fn may_change(&self) -> bool {
+        self.pulse.is_felt()
     }
 }
 
@@ -55,8 +63,9 @@ impl Fabric for Verbs {
 
     fn post(&self, lane: &mut VerbsLane, shard: usize, chain: &mut Chain) -> Posted {
         let Some(shard) = self.shards.get(shard) else { return Posted::Done(Err(Lost)) };
-        // A session that has run out is not used any more, though its queue pair may still be there.
-        if !self.pulse.is_felt() {
+        // A session that has run out changes nothing any more, though its queue pair may still be there.
+        let changes = chain.iter().any(|step| !matches!(step, Step::Read { .. }));
+        if !self.pulse.is_up() || changes && !self.may_change() {
             return Posted::Done(Err(Lost));
         }
         match self.queue.post(lane, shard, chain) {
