@@ -18,7 +18,7 @@ use farside_verbs_sys::{
     EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
 };
 use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -249,6 +249,9 @@ impl Listener {
     }
 }
 
+/// The pause after an event that could not be had.
+const AFTER_ERROR: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
 fn accept(shared: &Shared, channel: &Arc<EventChannel>, listener: &CmId, stop: &OwnedFd) {
     loop {
         let mut ready = [PollFd::new(channel, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
@@ -261,9 +264,11 @@ fn accept(shared: &Shared, channel: &Arc<EventChannel>, listener: &CmId, stop: &
         match channel.next() {
             Ok(Some(event)) => shared.handle(event, listener.key()),
             Ok(None) => {}
+            // It tells of one connection, such as one whose client gave up meanwhile. In case it does not, this is no loop
+            // without a rest.
             Err(error) => {
-                tracing::error!("no queue pairs can connect any more: {error}");
-                return;
+                tracing::warn!("a queue pair's event was lost: {error}");
+                let _ = poll(&mut ready[1..], Some(&AFTER_ERROR));
             }
         }
     }
