@@ -6,6 +6,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::perform::perform;
 use crate::pool::Pooled;
+use crate::scan::{Scan, next_page};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::Stats;
@@ -174,6 +175,35 @@ impl Client {
         items: &[(K, V)],
     ) -> Vec<Result<Option<Version>>> {
         batch::put_all(&self.shared, self.deadline, items).await
+    }
+
+    /// The live keys of the next page of `scan` with their values; `None`: there are no more.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # let client = farside::embedded()?;
+    /// client.put("a", "1").await?;
+    /// let (mut scan, mut keys) = (farside::Scan::new("")?, 0);
+    /// while let Some(page) = client.scan(&mut scan).await? {
+    ///     keys += page.len();
+    /// }
+    /// assert_eq!(keys, 1);
+    /// # Ok::<(), farside::Error>(())
+    /// # })?;
+    /// # Ok::<(), farside::Error>(())
+    /// ```
+    pub async fn scan(&self, scan: &mut Scan) -> Result<Option<Vec<(Vec<u8>, Value)>>> {
+        if scan.is_done() {
+            return Ok(None);
+        }
+        let mut page = Vec::new();
+        let deadline = Deadline::after(self.deadline);
+        let mut cores = Pooled::any(&self.shared);
+        next_page(&mut cores, &self.shared, scan, deadline, |key, value| {
+            page.push((key.into(), value.into_owned()));
+        })
+        .await?;
+        Ok(Some(page))
     }
 
     /// Deletes a key. Answers whether this operation deleted it.

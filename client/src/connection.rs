@@ -124,6 +124,11 @@ impl Connection {
         self.welcome.rights == Rights::ReadWrite
     }
 
+    /// Which table it leads to: a server that was restarted has another one.
+    pub(crate) fn table_id(&self) -> u128 {
+        self.welcome.shards[0].table_id
+    }
+
     pub(crate) fn active(&self) -> &Active {
         &self.active
     }

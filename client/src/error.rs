@@ -52,6 +52,9 @@ pub enum Error {
     /// fetch-add past the range of an `i64`.
     #[error("the counter would leave the range of a signed 64-bit integer: nothing was added")]
     Overflow,
+    /// A scan that began on another table.
+    #[error("the server has another table than that on which this scan began: begin it anew")]
+    ScanVoid,
     /// An update in a session that may only read.
     #[error("this session may only read: connect without read_only, and with a token that may write")]
     ReadOnly,
@@ -108,6 +111,7 @@ impl Error {
             Self::IndexFull => ErrorKind::Full,
             Self::Corrupt => ErrorKind::Corrupt,
             Self::ReadOnly => ErrorKind::Refused,
+            Self::ScanVoid => ErrorKind::Incompatible,
             Self::Unavailable { .. } | Self::Start(_) => ErrorKind::Unavailable,
             Self::Rejected { kind, .. } | Self::Server { kind, .. } => *kind,
             Self::TokenFile { .. } | Self::Configuration(_) => ErrorKind::Invalid,

@@ -29,7 +29,7 @@ impl Cores for Own<'_> {
 }
 
 /// The pause before an operation is tried again that could not be finished.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
 
 /// Goes on from the first `attempt` to the end of `task`.
 pub(crate) async fn perform<'a, T: Task<'a>>(
@@ -111,7 +111,7 @@ async fn await_lease(
     shared.within(deadline, next).await
 }
 
-async fn pause(shared: &Arc<Shared>, time: Duration, deadline: &Deadline) -> Result<()> {
+pub(crate) async fn pause(shared: &Arc<Shared>, time: Duration, deadline: &Deadline) -> Result<()> {
     let left = deadline.left();
     if left.is_zero() {
         return Err(deadline.error());
@@ -120,7 +120,11 @@ async fn pause(shared: &Arc<Shared>, time: Duration, deadline: &Deadline) -> Res
     Ok(())
 }
 
-async fn reconnect(cores: &mut impl Cores, shared: &Arc<Shared>, deadline: &Deadline) -> Result<()> {
+pub(crate) async fn reconnect(
+    cores: &mut impl Cores,
+    shared: &Arc<Shared>,
+    deadline: &Deadline,
+) -> Result<()> {
     let broken = cores.with(|core| Arc::clone(core.connection()));
     let connection = shared.reconnected(&broken, deadline).await?;
     cores.with(|core| core.rebind(&connection));

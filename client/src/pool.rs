@@ -89,6 +89,11 @@ impl<'a> Pooled<'a> {
         Self { shared, index: shared.pool().home(key) }
     }
 
+    /// For an operation on no key.
+    pub(crate) fn any(shared: &'a Shared) -> Self {
+        Self { shared, index: 0 }
+    }
+
     /// The first attempt at `task`, in the key's home core or in one that is free.
     pub(crate) fn first_attempt<'t, T: Task<'t>>(
         &mut self,

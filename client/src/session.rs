@@ -4,8 +4,9 @@ use crate::batch;
 use crate::core::Core;
 use crate::error::Result;
 use crate::perform::{Own, perform};
+use crate::scan::{Scan, next_page};
 use crate::shared::Shared;
-use crate::stats::{Counts, Stats};
+use crate::stats::{Counts, Operation, Stats};
 use crate::task::{Attempt, Deadline, DeleteTask, FetchAddTask, GetTask, Into, Outcome, PutTask, Task};
 use crate::value::{Condition, Delete, Meta, Put, PutOptions, Statistic, Value, expires_at_ms};
 use crate::{Active, Client};
@@ -225,6 +226,14 @@ impl Session {
     pub fn fetch_add(&mut self, key: impl AsRef<[u8]>, delta: i64) -> Result<i64> {
         let mut task = FetchAddTask { key: Key::new(key.as_ref())?, delta };
         run(&mut self.core, &self.shared, self.deadline, &mut task)
+    }
+
+    /// Hands the live keys of the next page of `scan` to `each`, with their values. Answers whether the scan goes on. It
+    /// can also be gone on with after an error.
+    pub fn scan(&mut self, scan: &mut Scan, each: impl FnMut(&[u8], Value<&[u8]>)) -> Result<bool> {
+        let deadline = Deadline::after(self.deadline);
+        self.core.begin(Operation::Scan);
+        block_on(next_page(&mut Own(&mut self.core), &self.shared, scan, deadline, each))
     }
 
     /// Asks the server's CPU for an answer; how long it took.

@@ -19,16 +19,25 @@ pub enum Operation {
     Delete,
     /// fetch-add.
     FetchAdd,
+    /// A page of a SCAN.
+    Scan,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Get, Self::Put, Self::PutIfAbsent, Self::CompareExchange, Self::Delete, Self::FetchAdd];
+    pub const ALL: [Self; 7] = [
+        Self::Get,
+        Self::Put,
+        Self::PutIfAbsent,
+        Self::CompareExchange,
+        Self::Delete,
+        Self::FetchAdd,
+        Self::Scan,
+    ];
 
     /// Whether it changes the table.
     pub(crate) const fn is_update(self) -> bool {
-        !matches!(self, Self::Get)
+        !matches!(self, Self::Get | Self::Scan)
     }
 
     /// The stable name in reports and JSON.
@@ -40,6 +49,7 @@ impl Operation {
             Self::CompareExchange => "compare_exchange",
             Self::Delete => "delete",
             Self::FetchAdd => "fetch_add",
+            Self::Scan => "scan",
         }
     }
 }

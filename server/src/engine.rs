@@ -6,6 +6,7 @@
 //! It keeps no hints. On memory of its own, what they spare of a pipelined request (0.1 us of 1.7 for a GET, nothing
 //! measurable for a PUT) is lost again when keys are inserted (0.8 us).
 
+use crate::scan_page::ScanPage;
 use crate::shard::{SERVER_SESSION, Shard};
 use crate::state::State;
 use crate::stats::Status;
@@ -14,10 +15,10 @@ use crossbeam_epoch::{Guard, LocalHandle};
 use farside_hashtable::Io;
 use farside_hashtable::duties::{Duties, Forward};
 use farside_hashtable::heap::{LeaseError, Report};
-use farside_hashtable::plan::{self, Added, Delete, Failure, Lease, Op, Put};
+use farside_hashtable::plan::{self, Added, Delete, Failure, Lease, Op, Put, Scanned};
 use farside_protocol::record;
-use farside_protocol::wire::{Condition, Hint, Response};
-use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record};
+use farside_protocol::wire::{Condition, Hint, Response, ScanPosition};
+use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record, SlotIndex};
 use farside_transport::clock::{coarse_ns, fine_ns};
 use farside_transport::shm::ShmLane;
 use farside_transport::verbs::Own;
@@ -36,6 +37,9 @@ const STOCK_BLOCKS: usize = 32;
 
 /// How much larger than a record's own class its block may be. Past that few records would fill the memory.
 const OVERSIZE_MAX: usize = 64;
+
+/// Runs of slots that are looked through for one page of a SCAN: other connections of this thread wait meanwhile.
+const SCAN_RUNS_MAX: u32 = 256;
 
 /// Slots that are brought forward at a time.
 const FORWARDS: usize = 64;
@@ -119,6 +123,46 @@ impl Engine {
             }
             Err(failure) => task.failed(failure, id, out),
         }
+    }
+
+    /// A page of a SCAN: the first `keys_max` live keys from `from` on that begin with `prefix`, or fewer if they fill the
+    /// page or many slots were looked through for them.
+    pub(crate) fn scan(
+        &mut self,
+        from: ScanPosition,
+        keys_max: u16,
+        prefix: &[u8],
+        id: u64,
+        out: &mut Vec<u8>,
+    ) -> Answer {
+        let Some(desk) = self.desks.get(from.shard as usize) else {
+            return fail(ErrorKind::Invalid, "the scan goes on in a shard that is not there", id, out);
+        };
+        let table = desk.shard.table;
+        let deadline_ns = self.fabric.now() + OPERATION.as_nanos() as u64;
+        let (mut page, mut slot) = (ScanPage::new(keys_max), from.slot);
+        for _ in 0..SCAN_RUNS_MAX {
+            if slot >= table.geometry.slots() || page.is_full {
+                break;
+            }
+            let _pinned = self.epoch.pin();
+            let shard = from.shard as usize;
+            let mut io = LaneIo::new(&self.fabric, &mut self.lane, &mut self.counts, shard, deadline_ns);
+            let take = |found: Scanned<'_>| !found.key.starts_with(prefix) || page.take(found);
+            match drive(plan::scan_run(&mut io, &table, SlotIndex(slot), deadline_ns, take)) {
+                Ok(next) => slot = next.0,
+                Err(_) if slot > from.slot => break,
+                Err(failure) => return fail(ErrorKind::Deadline, &failure.to_string(), id, out),
+            }
+        }
+        let next = if slot < table.geometry.slots() {
+            Some(ScanPosition { slot, ..from })
+        } else {
+            let shard = from.shard + 1;
+            ((shard as usize) < self.desks.len()).then_some(ScanPosition { shard, slot: 0 })
+        };
+        Response::Scanned { next, entries: page.entries() }.encode(id, out);
+        Answer::Done(Status::Ok)
     }
 
     /// PUT, put-if-absent and compare-exchange.

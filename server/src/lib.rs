@@ -50,6 +50,7 @@ mod listen;
 mod pass;
 mod remains;
 mod requests;
+mod scan_page;
 mod serve;
 mod server;
 mod session;

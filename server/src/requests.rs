@@ -42,6 +42,7 @@ pub(crate) fn execute(
         Request::Put { .. } => Kind::Put,
         Request::Delete { .. } => Kind::Delete,
         Request::FetchAdd { .. } => Kind::FetchAdd,
+        Request::Scan { .. } => Kind::Scan,
         Request::Lease { .. } => Kind::Lease,
         Request::Report { .. } => Kind::Report,
         Request::Ping => Kind::Ping,
@@ -51,6 +52,7 @@ pub(crate) fn execute(
     };
     let answer = match request {
         Request::Get { key } => engine.get(*key, id, out),
+        Request::Scan { from, keys_max, prefix } => engine.scan(*from, *keys_max, prefix, id, out),
         Request::Ping => {
             Response::Pong.encode(id, out);
             Answer::Done(Status::Ok)

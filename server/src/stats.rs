@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Put,
     Delete,
     FetchAdd,
+    Scan,
     Lease,
     Report,
     Fence,
@@ -28,11 +29,12 @@ pub(crate) enum Kind {
     Stats,
 }
 
-const KINDS: [(Kind, &str); 9] = [
+const KINDS: [(Kind, &str); 10] = [
     (Kind::Get, "get"),
     (Kind::Put, "put"),
     (Kind::Delete, "delete"),
     (Kind::FetchAdd, "fetch_add"),
+    (Kind::Scan, "scan"),
     (Kind::Lease, "lease"),
     (Kind::Report, "report"),
     (Kind::Fence, "fence"),

@@ -4,18 +4,22 @@
 mod inbox;
 mod leases;
 mod one_sided;
+mod scan;
 mod way;
 
 pub(crate) use inbox::{Arrival, Inbox};
 pub(crate) use leases::Refusal;
 pub(crate) use one_sided::{Link, OneSided, Report};
+pub(crate) use scan::ScanStep;
 pub(crate) use way::{Steps, Way};
 
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::scan::Scan;
 use crate::stats::{Counts, Operation, Stats};
 use crate::task::{Attempt, Outcome, Slice, Task, Together};
-use farside_protocol::wire::Response;
+use crate::value::Value;
+use farside_protocol::wire::{Response, ScanPosition};
 use farside_protocol::{Class, Key};
 use std::mem;
 use std::sync::Arc;
@@ -115,14 +119,10 @@ impl Core {
         slice: Slice,
         outcome: &mut Outcome<T::Answer>,
     ) -> Attempt {
-        match &self.near {
-            Some(near) if !near.is_intact() => return self.broken(),
-            Some(_) => {}
-            None => {
-                if let Some(attempt) = self.reach() {
-                    return attempt;
-                }
-            }
+        if !self.near.as_ref().is_some_and(OneSided::is_intact)
+            && let Some(attempt) = self.reach()
+        {
+            return attempt;
         }
         if task.operation().is_update() {
             if !self.connection.may_update() {
@@ -150,10 +150,10 @@ impl Core {
         attempt
     }
 
-    /// Without a one-sided half: `None` if there is one now, or none is to be had.
+    /// Without a one-sided half that is intact: `None` if there is one now, or none is to be had.
     #[cold]
     fn reach(&mut self) -> Option<Attempt> {
-        if self.connection.is_broken() {
+        if self.near.is_some() || self.connection.is_broken() {
             return Some(self.broken());
         }
         if !self.connection.reaches_memory() {
@@ -164,6 +164,29 @@ impl Core {
             Some(_) => None,
             None if self.connection.is_broken() => Some(self.broken()),
             None => Some(Attempt::Later(CONNECTING)),
+        }
+    }
+
+    /// Passes a page of `scan` from `from` on to `each`, within `slice`.
+    pub(crate) fn scan(
+        &mut self,
+        from: ScanPosition,
+        scan: &Scan,
+        slice: Slice,
+        each: impl FnMut(&[u8], Value<&[u8]>),
+    ) -> ScanStep {
+        if !self.near.as_ref().is_some_and(OneSided::is_intact)
+            && let Some(attempt) = self.reach()
+        {
+            return attempt.into();
+        }
+        let counts = &mut self.stats[Operation::Scan].counts;
+        match &mut self.near {
+            Some(near) if near.reads() => near.scan(from, scan, slice, &mut counts.fabric, each),
+            _ => {
+                counts.two_sided += 1;
+                ScanStep::TwoSided
+            }
         }
     }
 

@@ -33,13 +33,13 @@ const TOUCHED_MAX: usize = 256;
 
 /// Fields in the order in which they go: the mapping last of what uses it.
 pub(crate) struct OneSided {
-    shards: Box<[Shard]>,
+    pub(super) shards: Box<[Shard]>,
     hints: Hints,
     seed: TableSeed,
-    reads: bool,
+    pub(super) reads: bool,
     /// Room for the forwards that are being made, so that taking them out allocates nothing.
     due: Vec<Forward>,
-    link: Link,
+    pub(super) link: Link,
 }
 
 /// How the shards are reached, with the buffers of one operation. What an operation does is compiled for each, so that

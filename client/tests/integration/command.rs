@@ -156,6 +156,22 @@ fn counters_count() {
 }
 
 #[test]
+fn a_scan_prints_keys() {
+    let shell = Shell::new("shm");
+    assert_eq!(shell.words("scan").ok(), "");
+    for key in ["user:1", "user:2", "stock:1"] {
+        shell.run(["put", key, "two\nlines"]).ok();
+    }
+    let mut users: Vec<_> = shell.words("scan user:").ok().lines().map(String::from).collect();
+    users.sort();
+    assert_eq!(users, ["user:1", "user:2"]);
+    assert_eq!(shell.words("scan stock --values").ok(), "stock:1\ttwo\\nlines\n");
+    assert_eq!(shell.words("scan --max 2").ok().lines().count(), 2);
+    let found = shell.words("--json scan stock --values").json();
+    assert_eq!((&found["key"]["text"], &found["value"]["text"]), (&"stock:1".into(), &"two\nlines".into()));
+}
+
+#[test]
 fn what_is_active_is_told() {
     let shell = Shell::new("auto");
     let stats = shell.words("stats").ok();

@@ -7,4 +7,5 @@ mod connections;
 mod operations;
 #[path = "../rdma/mod.rs"]
 mod rdma;
+mod scan;
 mod ways;

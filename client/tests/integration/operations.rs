@@ -1,17 +1,10 @@
 //! Every operation over every path, by session and by client.
 
-use crate::ways::{Way, config};
+use crate::ways::{Way, config, over_each_way};
 use farside::server::Config;
 use farside::{AccessPath, AtomicScope, Delete, Embedded, ErrorKind, Operation, Put, PutOptions, Version};
 use pollster::block_on;
 use std::time::{Duration, Instant};
-
-/// Runs `test` over each way with a server of its own.
-fn over_each_way(test: impl Fn(Way, &Embedded)) {
-    for way in Way::all() {
-        test(way, &way.start());
-    }
-}
 
 fn stored(put: Put) -> Version {
     put.version().unwrap_or_else(|| panic!("{put:?}"))

@@ -78,3 +78,10 @@ pub(crate) fn config() -> Config {
         ..Config::default()
     }
 }
+
+/// Runs `test` over each way with a server of its own.
+pub(crate) fn over_each_way(test: impl Fn(Way, &Embedded)) {
+    for way in Way::all() {
+        test(way, &way.start());
+    }
+}

@@ -5,6 +5,7 @@
 //! put ----------+--> lookup --> chain  |
 //! delete -------+--------------------- +--> supersede  a key that is live
 //! fetch_add ----'                      '--> forward    a slot that lags behind its chain
+//! scan: the live keys of a run of slots, over the same parts
 //! upkeep: the server's sweep and reclamation, over the same parts
 //! ```
 //!
@@ -19,6 +20,7 @@ mod get;
 mod insert;
 mod lookup;
 mod put;
+mod scan;
 mod supersede;
 pub mod upkeep;
 
@@ -27,6 +29,7 @@ pub use fetch_add::{Added, fetch_add};
 pub use forward::bring_forward;
 pub use get::{Got, get, get_cold, get_warm};
 pub use put::{Put, put};
+pub use scan::{SCAN_RUN, Scanned, scan_run};
 
 use crate::hints::Hint;
 use crate::io::Io;

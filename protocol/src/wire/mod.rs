@@ -21,8 +21,8 @@ mod response;
 
 pub use codec::{DecodeError, FrameHeader};
 pub use handshake::{AtomicScope, Hello, QueuePairs, RemoteMemory, Rights, Wants, Welcome};
-pub use request::{Condition, Request};
-pub use response::{Hint, Response, Statistic};
+pub use request::{Condition, Request, ScanPosition};
+pub use response::{Hint, Response, ScanEntry, Statistic};
 
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 

@@ -4,7 +4,7 @@ use super::LIVES_MAX;
 use super::codec::{DecodeError, Reader, frame, put_short_bytes};
 use super::handshake::Hello;
 use crate::class::Class;
-use crate::limits::VALUE_LEN_MAX;
+use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::record::Key;
 use crate::word::{Life, Version};
 use alloc::vec::Vec;
@@ -18,6 +18,26 @@ pub enum Condition {
     Absent,
     /// On the key's current version.
     Version(Version),
+}
+
+/// Where a SCAN goes on: it passes through the slots of one shard after the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct ScanPosition {
+    /// The shard.
+    pub shard: u32,
+    /// The slot in it.
+    pub slot: u32,
+}
+
+impl ScanPosition {
+    pub(super) fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.shard.to_le_bytes());
+        out.extend_from_slice(&self.slot.to_le_bytes());
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { shard: reader.u32()?, slot: reader.u32()? })
+    }
 }
 
 /// A request.
@@ -59,6 +79,15 @@ pub enum Request<'a> {
         /// What is added.
         delta: i64,
     },
+    /// A page of a SCAN.
+    Scan {
+        /// Where it goes on.
+        from: ScanPosition,
+        /// Most keys of the page, one at least; fewer may come, or none, though the scan is not at its end.
+        keys_max: u16,
+        /// What the keys begin with.
+        prefix: &'a [u8],
+    },
     /// Asks for blocks to write records into.
     Lease {
         /// Of which shard.
@@ -94,6 +123,7 @@ pub(super) mod kind {
     pub(crate) const PUT: u8 = 0x11;
     pub(crate) const DELETE: u8 = 0x12;
     pub(crate) const FETCH_ADD: u8 = 0x13;
+    pub(crate) const SCAN: u8 = 0x14;
     pub(crate) const LEASE: u8 = 0x20;
     pub(crate) const REPORT: u8 = 0x21;
     pub(crate) const FENCE: u8 = 0x22;
@@ -120,6 +150,11 @@ impl<'a> Request<'a> {
             Self::FetchAdd { key, delta } => frame(out, kind::FETCH_ADD, id, |out| {
                 out.extend_from_slice(&delta.to_le_bytes());
                 out.extend_from_slice(key.as_bytes());
+            }),
+            Self::Scan { from, keys_max, prefix } => frame(out, kind::SCAN, id, |out| {
+                from.encode(out);
+                out.extend_from_slice(&keys_max.to_le_bytes());
+                out.extend_from_slice(prefix);
             }),
             Self::Lease { shard, class, count } => frame(out, kind::LEASE, id, |out| {
                 out.extend_from_slice(&shard.to_le_bytes());
@@ -166,6 +201,17 @@ impl<'a> Request<'a> {
             kind::FETCH_ADD => {
                 let delta = reader.u64()? as i64;
                 Self::FetchAdd { key: key(reader.rest())?, delta }
+            }
+            kind::SCAN => {
+                let (from, keys_max) = (ScanPosition::decode(&mut reader)?, reader.u16()?);
+                let prefix = reader.rest();
+                if keys_max == 0 {
+                    return Err(DecodeError::Field("keys_max"));
+                }
+                if prefix.len() > KEY_LEN_MAX {
+                    return Err(DecodeError::Field("prefix"));
+                }
+                Self::Scan { from, keys_max, prefix }
             }
             kind::LEASE => {
                 let shard = reader.u32()?;

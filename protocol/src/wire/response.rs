@@ -1,11 +1,12 @@
 //! What a server answers.
 
-use super::codec::{DecodeError, Reader, frame, put_text};
+use super::codec::{DecodeError, Reader, frame, put_short_bytes, put_text};
 use super::handshake::Welcome;
-use super::request::{lives, put_lives};
+use super::request::{ScanPosition, lives, put_lives};
 use crate::error::ErrorKind;
 use crate::geometry::SlotIndex;
 use crate::limits::VALUE_LEN_MAX;
+use crate::record::Key;
 use crate::word::{Life, Locator, Version};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,6 +27,21 @@ pub struct Statistic {
     pub name: String,
     /// Its value, a number or a word.
     pub value: String,
+}
+
+/// A key that a SCAN came across.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanEntry<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Its value.
+    pub value: &'a [u8],
+    /// Its version.
+    pub version: Version,
+    /// When it expires, milliseconds of the Unix epoch; 0: never.
+    pub expires_at_ms: u64,
+    /// The record's flags.
+    pub flags: u16,
 }
 
 /// A response.
@@ -83,6 +99,13 @@ pub enum Response<'a> {
         /// Where.
         hint: Option<Hint>,
     },
+    /// A page of a SCAN.
+    Scanned {
+        /// Where it goes on; `None`: it is at its end.
+        next: Option<ScanPosition>,
+        /// The keys.
+        entries: Vec<ScanEntry<'a>>,
+    },
     /// Leased blocks, perhaps fewer than asked.
     Leased {
         /// Blocks with their counts.
@@ -105,6 +128,7 @@ mod kind {
     pub(super) const MISMATCH: u8 = 0x93;
     pub(super) const DELETED: u8 = 0x94;
     pub(super) const COUNTER: u8 = 0x95;
+    pub(super) const SCANNED: u8 = 0x96;
     pub(super) const LEASED: u8 = 0xa0;
     pub(super) const DONE: u8 = 0xa1;
 }
@@ -143,6 +167,19 @@ impl<'a> Response<'a> {
                 out.extend_from_slice(&value.to_le_bytes());
                 out.extend_from_slice(&version.to_bits().to_le_bytes());
                 put_hint(out, *hint);
+            }),
+            Self::Scanned { next, entries } => frame(out, kind::SCANNED, id, |out| {
+                out.push(next.is_some().into());
+                next.unwrap_or_default().encode(out);
+                out.extend_from_slice(&(entries.len() as u16).to_le_bytes());
+                for entry in entries {
+                    out.extend_from_slice(&entry.version.to_bits().to_le_bytes());
+                    out.extend_from_slice(&entry.expires_at_ms.to_le_bytes());
+                    out.extend_from_slice(&entry.flags.to_le_bytes());
+                    put_short_bytes(out, entry.key.as_bytes());
+                    out.extend_from_slice(&(entry.value.len() as u32).to_le_bytes());
+                    out.extend_from_slice(entry.value);
+                }
             }),
             Self::Leased { lives, retry_ms } => frame(out, kind::LEASED, id, |out| {
                 put_lives(out, lives);
@@ -194,6 +231,16 @@ impl<'a> Response<'a> {
                 version: Version::from_bits(reader.u64()?),
                 hint: hint(&mut reader)?,
             },
+            kind::SCANNED => {
+                let next = match (reader.flag("goes on")?, ScanPosition::decode(&mut reader)?) {
+                    (true, next) => Some(next),
+                    (false, ScanPosition { shard: 0, slot: 0 }) => None,
+                    (false, _) => return Err(DecodeError::Field("next")),
+                };
+                let count = reader.u16()?;
+                let entries = (0..count).map(|_| scan_entry(&mut reader)).collect::<Result<_, _>>()?;
+                Self::Scanned { next, entries }
+            }
             kind::LEASED => Self::Leased { lives: lives(&mut reader)?, retry_ms: reader.u32()? },
             kind::DONE => Self::Done,
             unknown => return Err(DecodeError::Kind(unknown)),
@@ -201,6 +248,14 @@ impl<'a> Response<'a> {
         reader.finish()?;
         Ok(response)
     }
+}
+
+fn scan_entry<'a>(reader: &mut Reader<'a>) -> Result<ScanEntry<'a>, DecodeError> {
+    let version = Version::from_bits(reader.u64()?);
+    let (expires_at_ms, flags) = (reader.u64()?, reader.u16()?);
+    let key = Key::new(reader.short_bytes()?).map_err(|_| DecodeError::Field("key"))?;
+    let value_len = reader.u32()? as usize;
+    Ok(ScanEntry { key, value: reader.take(value_len)?, version, expires_at_ms, flags })
 }
 
 /// Version 0 would be the life 0 of block 0, which lies in the superblock: it stands for none.

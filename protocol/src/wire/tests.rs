@@ -88,6 +88,7 @@ impl Parts {
                 count: self.small,
             },
             Request::Report { shard: self.word as u32, published, retired, returned },
+            Request::Scan { from: self.position(), keys_max: self.small.max(1), prefix: &self.key },
             Request::Fence { session: self.word },
         ]
         .into()
@@ -112,10 +113,24 @@ impl Parts {
             Response::Mismatch { current: self.flag.then_some(version) },
             Response::Deleted { existed: self.flag },
             Response::Counter { value: self.word as i64, version, hint },
+            Response::Scanned {
+                next: self.flag.then_some(self.position()),
+                entries: (0..self.small % 3).map(|_| self.scan_entry()).collect(),
+            },
             Response::Leased { lives: self.lives[0].clone(), retry_ms: self.word as u32 },
             Response::Done,
         ]
         .into()
+    }
+
+    fn position(&self) -> ScanPosition {
+        ScanPosition { shard: self.word as u32, slot: (self.word >> 32) as u32 }
+    }
+
+    fn scan_entry(&self) -> ScanEntry<'_> {
+        let version = Version::from_bits(self.word);
+        let key = Key::new(&self.key).unwrap();
+        ScanEntry { key, value: &self.value, version, expires_at_ms: self.word, flags: self.small }
     }
 
     /// One message of each kind: kind, body, and what decodes it.
@@ -196,8 +211,8 @@ fn encode_response(response: &Response<'_>, id: u64) -> Vec<u8> {
 
 /// Whether a kind's last field takes all bytes that are left, so that a shorter or longer body is another message.
 fn is_open_ended(kind: u8) -> bool {
-    // GET, PUT, DELETE, fetch-add end in a key or value; so does a GET's answer.
-    matches!(kind, 0x10..=0x13 | 0x90)
+    // GET, PUT, DELETE, fetch-add, SCAN end in a key, value or prefix; so does a GET's answer.
+    matches!(kind, 0x10..=0x14 | 0x90)
 }
 
 proptest! {

@@ -139,6 +139,8 @@ pub(crate) enum Command {
     Cas(Cas),
     /// Add to a counter and print what it comes to; an absent key counts from 0
     Incr(Incr),
+    /// Print the keys of the table, in no order; what is no printable ASCII as escapes, such as \x00
+    Scan(Scan),
     /// Print the server's figures
     Stats,
     /// Check what this host can do, and say what to do about the rest
@@ -232,6 +234,18 @@ pub(crate) struct Incr {
     /// What is added
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) delta: i64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Scan {
+    /// What the keys begin with [default: all keys]
+    pub(crate) prefix: Option<OsString>,
+    /// Print the values too, behind a tab
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Most keys to print
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
 }
 
 impl Cli {

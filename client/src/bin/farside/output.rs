@@ -38,7 +38,8 @@ fn for_people(bytes: &[u8], counter: Option<i64>) -> Cow<'_, [u8]> {
     }
 }
 
-fn tolerate_broken_pipe(result: io::Result<()>) -> io::Result<()> {
+/// A reader that has gone away is no failure.
+pub(crate) fn tolerate_broken_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

@@ -7,6 +7,7 @@ mod get;
 mod incr;
 mod ping;
 mod put;
+mod scan;
 mod stats;
 
 use crate::cli::{Cli, Command};
@@ -79,6 +80,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Del(del) => del::run(cli, del),
         Command::Cas(cas) => cas::run(cli, cas),
         Command::Incr(incr) => incr::run(cli, incr),
+        Command::Scan(scan) => scan::run(cli, scan),
         Command::Stats => stats::run(cli),
         Command::Doctor(doctor) => doctor::run(cli, doctor),
     }
