@@ -20,6 +20,9 @@ pub struct Config {
     /// The address of the RDMA device over which clients connect queue pairs; `None`: no RDMA. Port 0 takes the
     /// port of `listen`.
     pub rdma: Option<SocketAddr>,
+    /// Where `/metrics` and `/healthz` are served over HTTP, to anyone who reaches it; `None`: nowhere. Port 0 takes any
+    /// free one.
+    pub metrics: Option<SocketAddr>,
     /// Bytes of memory over all shards, index included.
     pub memory: u64,
     /// Shards; `None`: one for each 256 MiB, at most one for each processor and at most eight.
@@ -66,6 +69,7 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT),
             socket: Socket::Usual,
             rdma: None,
+            metrics: None,
             memory: 1 << 30,
             shards: None,
             max_keys: None,

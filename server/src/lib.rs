@@ -35,6 +35,7 @@
 //! | `requests`, `leases`, `engine` | one request |
 //! | `sweep`, `pass`, `remains` | upkeep |
 //! | `stats`, `fault` | what is counted and logged |
+//! | `metrics`, `exposition` | what of it is served over HTTP |
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -42,11 +43,13 @@ mod budget;
 mod config;
 mod connection;
 mod engine;
+mod exposition;
 mod fault;
 mod handshake;
 mod inbox;
 mod leases;
 mod listen;
+mod metrics;
 mod pass;
 mod remains;
 mod requests;

@@ -65,9 +65,13 @@ pub enum ListenError {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::AddrInUse => "; another program has this port: stop it or choose another one (-p)",
+        ErrorKind::AddrInUse => {
+            "; another program has this port: stop it or choose another one (-p, --metrics)"
+        }
         ErrorKind::AddrNotAvailable => "; this host has no such address",
-        ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose another one (-p)",
+        ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: choose another one (-p, --metrics)"
+        }
         _ => "",
     }
 }

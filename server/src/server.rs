@@ -5,6 +5,7 @@ use crate::budget::Budget;
 use crate::config::{Config, ConfigError};
 use crate::fault::Faults;
 use crate::listen::{self, ListenError};
+use crate::metrics;
 use crate::session::Sessions;
 use crate::shard::Shard;
 use crate::state::{Connections, State, Stop};
@@ -21,7 +22,7 @@ use farside_transport::region::CreateError;
 use farside_transport::verbs::{Device, SetupError};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -69,6 +70,8 @@ impl Server {
         let tcp = listen::tcp(config.listen)?;
         let address =
             tcp.local_addr().map_err(|source| StartError::System { what: "find the port", source })?;
+        let scraped = config.metrics.map(listen::tcp).transpose()?;
+        let metrics_address = scraped.as_ref().and_then(|listener| listener.local_addr().ok());
         let unix = listen::unix(&config, address.port())?;
         let socket = unix.as_ref().map(|(_, file)| file.path().to_owned());
         let device = rdma_device(&config, address.port())?;
@@ -121,8 +124,11 @@ impl Server {
             stop: Stop::default(),
         });
         tell(&state, &config, address, device.as_deref());
-        let mut running = Running { state, address, threads: Vec::new() };
-        running.spawn(Doors { tcp, unix }, orders, config.expiry_grace).map_err(|source| {
+        if let Some(address) = metrics_address {
+            tracing::info!(%address, "serving /metrics and /healthz");
+        }
+        let mut running = Running { state, address, metrics_address, threads: Vec::new() };
+        running.spawn(Doors { tcp, unix }, scraped, orders, config.expiry_grace).map_err(|source| {
             // `running` is dropped, which ends the threads that did start.
             StartError::System { what: "start the server's threads", source }
         })?;
@@ -182,6 +188,7 @@ fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str
 pub struct Running {
     state: Arc<State>,
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -195,6 +202,11 @@ impl Running {
     /// Where TCP connections are accepted, with the port that was chosen if the configuration said 0.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where `/metrics` and `/healthz` are served, with the port that was chosen if the configuration said 0.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// The Unix socket for clients on this host.
@@ -227,13 +239,22 @@ impl Running {
         self.state.clone()
     }
 
-    fn spawn(&mut self, doors: Doors, orders: sweep::Orders, grace: Duration) -> io::Result<()> {
+    fn spawn(
+        &mut self,
+        doors: Doors,
+        scraped: Option<TcpListener>,
+        orders: sweep::Orders,
+        grace: Duration,
+    ) -> io::Result<()> {
         self.threads.push(sweep::spawn(self.state.clone(), orders, grace)?);
         let mut workers = Vec::new();
         for index in 0..self.state.counters.len() {
             let (sender, arrivals) = mpsc::unbounded_channel();
             self.threads.push(Worker::spawn(self.state.clone(), index, arrivals)?);
             workers.push(sender);
+        }
+        if let Some(listener) = scraped {
+            self.threads.push(metrics::spawn(self.state.clone(), listener)?);
         }
         self.threads.push(accept::spawn(self.state.clone(), doors, workers)?);
         Ok(())

@@ -5,6 +5,7 @@ mod embedding;
 mod handshake;
 mod hostile;
 mod memory;
+mod metrics;
 mod operations;
 mod process;
 mod rdma;

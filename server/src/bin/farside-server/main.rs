@@ -117,6 +117,7 @@ fn print_facts(running: &Running) -> io::Result<()> {
     let facts = serde_json::json!({
         "address": running.address().to_string(),
         "socket": running.socket(),
+        "metrics": running.metrics_address().map(|address| address.to_string()),
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
     });

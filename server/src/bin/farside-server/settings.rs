@@ -64,6 +64,10 @@ struct Settings {
     #[arg(short = 'x', long, value_name = "N")]
     gid_index: Option<u32>,
 
+    /// Address on which to serve /metrics (Prometheus) and /healthz over HTTP, without a token [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "FARSIDE_METRICS")]
+    metrics: Option<SocketAddr>,
+
     /// Memory for index and records [default: 1GiB]
     #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY", value_parser = size)]
     memory: Option<ByteSize>,
@@ -209,6 +213,7 @@ impl Settings {
             device: self.device.or(other.device),
             device_port: self.device_port.or(other.device_port),
             gid_index: self.gid_index.or(other.gid_index),
+            metrics: self.metrics.or(other.metrics),
             memory: self.memory.or(other.memory),
             shards: self.shards.or(other.shards),
             max_keys: self.max_keys.or(other.max_keys),
@@ -252,6 +257,7 @@ impl Settings {
                 Some(path) => Socket::At(path),
             },
             rdma: self.rdma.map(|address| SocketAddr::new(address, 0)),
+            metrics: self.metrics,
             memory: self.memory.map_or(default.memory, |size| size.as_u64()),
             shards: self.shards,
             max_keys: self.max_keys,
@@ -331,6 +337,7 @@ mod tests {
             device = "mlx5_0"
             device-port = 8
             gid-index = 9
+            metrics = "[::1]:9100"
             memory = "2MiB"
             shards = 3
             max-keys = 4
@@ -350,6 +357,7 @@ mod tests {
             listen: "[::1]:5".parse().unwrap(),
             socket: Socket::Off,
             rdma: Some("10.0.0.1:0".parse().unwrap()),
+            metrics: Some("[::1]:9100".parse().unwrap()),
             memory: 2 << 20,
             shards: Some(3),
             max_keys: Some(4),
