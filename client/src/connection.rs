@@ -1,10 +1,10 @@
 //! An open session with a server: its channel, and over shared memory its shards.
 
-use crate::core::{Arrival, Inbox, Link, OneSided, Refusal, Report};
+use crate::core::{Arrival, Inbox, Leased, Link, OneSided, Refusal, Report};
 use crate::error::{Error, Result};
 use crate::task::Deadline;
 use farside_protocol::wire::{Request, Response, Rights, Welcome};
-use farside_protocol::{Class, ErrorKind, Life};
+use farside_protocol::{Class, ErrorKind};
 use farside_transport::channel::{Answer, CallError, Channel, IoThread};
 use farside_transport::selection::Active;
 use farside_transport::shm::Shm;
@@ -142,14 +142,22 @@ impl Connection {
         self.channel.call(request, deadline.instant())
     }
 
-    /// Asks for `count` blocks of `class`, which come to `inbox`.
-    pub(crate) fn lease(self: &Arc<Self>, shard: usize, class: Class, count: u16, inbox: &Arc<Inbox>) {
-        let request = Request::Lease { shard: shard as u32, class, count };
+    /// Asks for `count` blocks of `class` to be written by `queue_pair`, which come to `inbox`.
+    pub(crate) fn lease(
+        self: &Arc<Self>,
+        shard: usize,
+        class: Class,
+        count: u16,
+        queue_pair: u32,
+        inbox: &Arc<Inbox>,
+    ) {
+        let request = Request::Lease { shard: shard as u32, class, queue_pair, count };
         let call = self.channel.call(&request, Instant::now() + UNATTENDED);
         let (inbox, channel) = (Arc::clone(inbox), Arc::downgrade(&self.channel));
         self.thread.spawn(async move {
-            let lives = leased(call.await);
-            if let Err(Arrival { lives: Ok(returned), .. }) = inbox.put(Arrival { shard, class, lives })
+            let leased = leased(call.await);
+            if let Err(Arrival { leased: Ok(Leased { lives: returned, .. }), .. }) =
+                inbox.put(Arrival { shard, class, leased })
                 && let Some(channel) = channel.upgrade()
             {
                 post(&channel, Report { shard, returned, ..Report::default() });
@@ -223,7 +231,7 @@ fn post(channel: &Channel, report: Report) {
     let _ = channel.post(&request, Instant::now() + UNATTENDED);
 }
 
-fn leased(outcome: Result<Answer, CallError>) -> Result<Vec<Life>, Refusal> {
+fn leased(outcome: Result<Answer, CallError>) -> Result<Leased, Refusal> {
     let answer = outcome.map_err(|error| match error {
         CallError::Answered { kind: ErrorKind::Refused, .. } => Refusal::TooMany,
         CallError::Answered { kind, message } => Refusal::Failed(Error::Server { kind, message }),
@@ -231,7 +239,7 @@ fn leased(outcome: Result<Answer, CallError>) -> Result<Vec<Life>, Refusal> {
         _ => Refusal::Later(Duration::from_millis(1)),
     })?;
     match answer.response() {
-        Ok(Response::Leased { lives, .. }) if !lives.is_empty() => Ok(lives),
+        Ok(Response::Leased { lives, keys, .. }) if !lives.is_empty() => Ok(Leased { lives, keys }),
         Ok(Response::Leased { retry_ms: 0, .. }) => Err(Refusal::Full),
         Ok(Response::Leased { retry_ms, .. }) => Err(Refusal::Later(Duration::from_millis(retry_ms.into()))),
         _ => Err(Refusal::Failed(Error::Server {

@@ -20,6 +20,8 @@ pub struct Config {
     /// The address of the RDMA device over which clients connect queue pairs; `None`: no RDMA. Port 0 takes the
     /// port of `listen`.
     pub rdma: Option<SocketAddr>,
+    /// Bounds what clients WRITE over RDMA to the blocks that they leased, by the device's memory windows.
+    pub memory_windows: bool,
     /// Where `/metrics` and `/healthz` are served over HTTP, to anyone who reaches it; `None`: nowhere. Port 0 takes any
     /// free one.
     pub metrics: Option<SocketAddr>,
@@ -69,6 +71,7 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT),
             socket: Socket::Usual,
             rdma: None,
+            memory_windows: false,
             metrics: None,
             memory: 1 << 30,
             shards: None,
@@ -96,6 +99,12 @@ pub enum ConfigError {
          read and write"
     )]
     Exposed(SocketAddr),
+    /// Memory windows without RDMA, or without anybody to WRITE.
+    #[error(
+        "--memory-windows bounds what clients WRITE over RDMA: it needs a device (--rdma, -d), and has no meaning with \
+         --untrusted-writers, where none WRITEs"
+    )]
+    MemoryWindows,
     /// Not a number of shards.
     #[error("{0} shards: there must be 1 to {SHARDS_MAX}")]
     Shards(u32),
@@ -148,6 +157,9 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(u32, Geometry), ConfigError> {
         if !self.listen.ip().is_loopback() && self.token_file.is_none() && !self.insecure {
             return Err(ConfigError::Exposed(self.listen));
+        }
+        if self.memory_windows && (self.rdma.is_none() || self.untrusted_writers) {
+            return Err(ConfigError::MemoryWindows);
         }
         let whole_ms = self.quarantine.subsec_nanos().is_multiple_of(1_000_000);
         if !whole_ms || !(20..=3_600_000).contains(&self.quarantine.as_millis()) {
@@ -241,8 +253,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_by_name() {
-        let default = Config::default;
+        let (default, rdma) = (Config::default, Some(Config::default().listen));
         for (config, says) in [
+            (Config { memory_windows: true, ..default() }, "--memory-windows"),
+            (
+                Config { memory_windows: true, untrusted_writers: true, rdma, ..default() },
+                "no meaning with --untrusted-writers",
+            ),
             (Config { shards: Some(0), ..default() }, "0 shards"),
             (Config { shards: Some(65), ..default() }, "65 shards"),
             (Config { max_keys: Some(0), ..default() }, "no keys"),

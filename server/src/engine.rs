@@ -303,26 +303,28 @@ impl Engine {
         count: usize,
         lives: &mut Vec<Life>,
     ) -> Result<(), Shortage> {
-        if self.desks[shard].shard.lease(&self.epoch, session, class, count, lives).is_ok() {
-            return Ok(());
+        let mut leased = self.desks[shard].shard.lease(&self.epoch, session, class, count, lives);
+        if leased.is_err() {
+            // Records that this thread superseded and did not retire yet may be all that is missing.
+            self.settle(shard);
+            leased = self.desks[shard].shard.lease(&self.epoch, session, class, count, lives);
         }
-        // Records that this thread superseded and did not retire yet may be all that is missing.
-        self.settle(shard);
-        self.desks[shard].shard.lease(&self.epoch, session, class, count, lives).map_err(
-            |error| match error {
-                LeaseError::Quarantined { until_ns } => {
-                    let wait = Duration::from_nanos(until_ns.saturating_sub(coarse_ns()));
-                    Shortage::Until(wait.max(RETRY_MIN))
-                }
-                LeaseError::Full => {
-                    self.state.sweeper.hurry();
-                    Shortage::Full
-                }
-                LeaseError::NoSession => {
-                    unreachable!("a session is open in the heap as long as its connection is")
-                }
-            },
-        )
+        if let Some(rdma) = &self.state.rdma {
+            rdma.reclaim(shard, lives);
+        }
+        leased.map_err(|error| match error {
+            LeaseError::Quarantined { until_ns } => {
+                let wait = Duration::from_nanos(until_ns.saturating_sub(coarse_ns()));
+                Shortage::Until(wait.max(RETRY_MIN))
+            }
+            LeaseError::Full => {
+                self.state.sweeper.hurry();
+                Shortage::Full
+            }
+            LeaseError::NoSession => {
+                unreachable!("a session is open in the heap as long as its connection is")
+            }
+        })
     }
 
     /// Whether there are duties to be worked off soon.

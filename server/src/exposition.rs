@@ -20,6 +20,7 @@ const HELP: &[(&str, &str)] = &[
     ("farside_sessions", "Clients by transport."),
     ("farside_sessions_silent", "Clients on this host that are silent for longer than their lease."),
     ("farside_connections", "Connections to the server."),
+    ("farside_memory_windows", "Leased blocks that a client may WRITE into over RDMA."),
     (
         "farside_ops_total",
         "Requests that the server carried out; what clients do one-sidedly they count themselves.",

@@ -1,7 +1,7 @@
-//! Blocks for the sessions that share memory: leased in batches, and what they report of them.
+//! Blocks for the sessions that write into the memory: leased in batches, and what they report of them.
 
 use crate::engine::{Answer, Engine, Shortage, fail};
-use crate::session::Session;
+use crate::session::{Session, Via};
 use crate::stats::Status;
 use farside_hashtable::heap::Report;
 use farside_protocol::wire::Response;
@@ -11,16 +11,25 @@ use farside_transport::clock::fine_ns;
 /// What part of a shard's heap one session may hold in leases that it has not spent: one over this.
 const SESSION_SHARE: u64 = 4;
 
-/// Leases up to `count` blocks.
+/// Blocks that a session asks for.
+pub(crate) struct Wanted {
+    pub(crate) shard: u32,
+    pub(crate) class: Class,
+    /// Which writes into them.
+    pub(crate) queue_pair: u32,
+    /// How many at most.
+    pub(crate) count: u16,
+}
+
+/// Leases blocks.
 pub(crate) fn lease(
     engine: &mut Engine,
     session: &Session,
-    shard: u32,
-    class: Class,
-    count: u16,
+    wanted: &Wanted,
     id: u64,
     out: &mut Vec<u8>,
 ) -> Answer {
+    let &Wanted { shard, class, queue_pair, count } = wanted;
     let Some(owner) = engine.state().shards.get(shard as usize) else { return no_shard(shard, id, out) };
     let size = class.size() as u64;
     let (share, held) = {
@@ -42,8 +51,20 @@ pub(crate) fn lease(
         Err(Shortage::Until(wait)) => wait.as_millis().max(1) as u32,
     };
     engine.state().sweeper.changed();
-    Response::Leased { lives, retry_ms }.encode(id, out);
-    Answer::Done(Status::Ok)
+    let keys = match (&engine.state().rdma, session.via) {
+        (Some(rdma), Via::Verbs) => rdma.grant(session.ticket, queue_pair, shard as usize, class, &lives),
+        _ => Ok(Vec::new()),
+    };
+    match keys {
+        Ok(keys) => {
+            Response::Leased { lives, keys, retry_ms }.encode(id, out);
+            Answer::Done(Status::Ok)
+        }
+        Err(error) => {
+            settle(engine, session, shard as usize, &Report { returned: &lives, ..Report::default() });
+            fail(error.kind(), &error.to_string(), id, out)
+        }
+    }
 }
 
 /// Takes a report.
@@ -55,11 +76,23 @@ pub(crate) fn report(
     id: u64,
     out: &mut Vec<u8>,
 ) -> Answer {
-    let Some(owner) = engine.state().shards.get(shard as usize) else { return no_shard(shard, id, out) };
-    owner.heap.lock().report(session.id, report, fine_ns());
-    engine.state().sweeper.changed();
+    if engine.state().shards.get(shard as usize).is_none() {
+        return no_shard(shard, id, out);
+    }
+    settle(engine, session, shard as usize, report);
     Response::Done.encode(id, out);
     Answer::Done(Status::Ok)
+}
+
+/// What is no longer the session's to write it cannot write any more when the heap hears of it.
+fn settle(engine: &Engine, session: &Session, shard: usize, report: &Report<'_>) {
+    let state = engine.state();
+    if let (Some(rdma), Via::Verbs) = (&state.rdma, session.via) {
+        let ended = report.published.iter().chain(report.returned);
+        rdma.revoke(session.ticket, shard, ended.copied());
+    }
+    state.shards[shard].heap.lock().report(session.id, report, fine_ns());
+    state.sweeper.changed();
 }
 
 fn no_shard(shard: u32, id: u64, out: &mut Vec<u8>) -> Answer {

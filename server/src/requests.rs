@@ -1,7 +1,7 @@
 //! One request: checked against the session's rights, executed, answered.
 
 use crate::engine::{Answer, fail};
-use crate::leases;
+use crate::leases::{self, Wanted};
 use crate::session::Session;
 use crate::stats::{Kind, Status};
 use crate::worker::Worker;
@@ -69,8 +69,9 @@ pub(crate) fn execute(
         Request::Lease { .. } | Request::Report { .. } if !session.may_lease() => {
             fail(ErrorKind::Invalid, "blocks are leased to sessions that change the memory alone", id, out)
         }
-        Request::Lease { shard, class, count } => {
-            leases::lease(&mut engine, session, *shard, *class, *count, id, out)
+        Request::Lease { shard, class, queue_pair, count } => {
+            let wanted = Wanted { shard: *shard, class: *class, queue_pair: *queue_pair, count: *count };
+            leases::lease(&mut engine, session, &wanted, id, out)
         }
         Request::Report { shard, published, retired, returned } => {
             leases::report(&engine, session, *shard, &Report { published, retired, returned }, id, out)

@@ -19,7 +19,7 @@ use farside_protocol::{Authority, Superblock, TableSeed};
 use farside_transport::AtomicScope;
 use farside_transport::host::boot_id;
 use farside_transport::region::CreateError;
-use farside_transport::verbs::{Device, SetupError};
+use farside_transport::verbs::{Device, Listener, SetupError};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -100,6 +100,7 @@ impl Server {
             device.listen(regions).map(|listener| (listener, name))
         });
         let (rdma, device) = rdma.transpose()?.unzip();
+        let bounds_windows = rdma.as_ref().map(Listener::bounds_windows).transpose()?.flatten();
         let (sweeper, orders) = Sweeper::new();
         let state = Arc::new(State {
             instance,
@@ -124,6 +125,7 @@ impl Server {
             stop: Stop::default(),
         });
         tell(&state, &config, address, device.as_deref());
+        tell_windows(bounds_windows);
         if let Some(address) = metrics_address {
             tracing::info!(%address, "serving /metrics and /healthz");
         }
@@ -143,7 +145,11 @@ fn rdma_device(config: &Config, port: u16) -> Result<Option<Device>, SetupError>
         address.set_port(port);
     }
     let device = Device::at(address)?;
-    Ok(Some(if config.untrusted_writers { device.for_reading() } else { device }))
+    Ok(Some(match config {
+        Config { untrusted_writers: true, .. } => device.for_reading(),
+        Config { memory_windows: true, .. } => device.with_windows()?,
+        _ => device,
+    }))
 }
 
 /// Logs what was started, a fact a line.
@@ -181,6 +187,20 @@ fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str
         (Some(_), ..) => tracing::info!("clients need a token"),
         (None, true, false) => tracing::warn!("INSECURE: anyone who reaches this address can read and write"),
         (None, ..) => tracing::info!("clients need no token; only this host can connect"),
+    }
+}
+
+/// Logs how memory windows bound what clients WRITE, if they do.
+fn tell_windows(bounded: Option<bool>) {
+    match bounded {
+        None => {}
+        Some(true) => {
+            tracing::info!("memory windows: clients WRITE over RDMA only into blocks that they leased");
+        }
+        Some(false) => tracing::warn!(
+            "memory windows: this device does not keep to their bounds (soft-RoCE never does): a client WRITEs over RDMA \
+             only while it leases a block, and then into all of its shard's heap"
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::state::State;
 use farside_hashtable::heap::Usage;
 use farside_protocol::wire::Statistic;
 use farside_protocol::{ErrorKind, SlotIndex, SlotState, SlotWord};
+use farside_transport::verbs::Listener;
 use parking_lot::Mutex;
 use rustix::process::Pid;
 use rustix::thread::gettid;
@@ -151,6 +152,9 @@ fn clients(state: &State, list: &mut List) {
     }
     list.put("farside_sessions_silent", silent);
     list.put("farside_connections", state.connections.now());
+    if let Some(windows) = state.rdma.as_ref().and_then(Listener::windows) {
+        list.put("farside_memory_windows", windows);
+    }
 }
 
 /// What the server itself carried out; a client that does without it counts for itself.

@@ -24,6 +24,7 @@ mod own;
 mod queue;
 mod remote;
 mod settings;
+mod windows;
 
 pub use choice::{ChoiceError, DeviceChoice, link_remedy};
 pub use connector::Connector;
@@ -35,6 +36,7 @@ pub use lane::VerbsLane;
 pub use listener::{Device, Listener};
 pub use own::Own;
 pub use settings::{Rdma, RdmaError};
+pub use windows::WindowError;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,15 @@ use tokio::sync::futures::Notified;
 pub(crate) struct Arrival {
     pub(crate) shard: usize,
     pub(crate) class: Class,
-    pub(crate) lives: Result<Vec<Life>, Refusal>,
+    pub(crate) leased: Result<Leased, Refusal>,
+}
+
+/// Leased blocks.
+#[derive(Default, Debug)]
+pub(crate) struct Leased {
+    pub(crate) lives: Vec<Life>,
+    /// To WRITE to them with, one for each, where each has its own.
+    pub(crate) keys: Vec<u32>,
 }
 
 #[derive(Default, Debug)]
@@ -87,7 +95,7 @@ mod tests {
     use farside_transport::channel::block_on;
 
     fn arrival(shard: usize) -> Arrival {
-        Arrival { shard, class: Class::holding(1).unwrap(), lives: Ok(Vec::new()) }
+        Arrival { shard, class: Class::holding(1).unwrap(), leased: Ok(Leased::default()) }
     }
 
     #[test]

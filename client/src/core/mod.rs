@@ -7,7 +7,7 @@ mod one_sided;
 mod scan;
 mod way;
 
-pub(crate) use inbox::{Arrival, Inbox};
+pub(crate) use inbox::{Arrival, Inbox, Leased};
 pub(crate) use leases::Refusal;
 pub(crate) use one_sided::{Link, OneSided, Report};
 pub(crate) use scan::ScanStep;
@@ -274,9 +274,9 @@ impl Core {
         {
             self.report(report);
         }
-        if let Some((class, count)) = wanted {
+        if let (Some((class, count)), Some(near)) = (wanted, &self.near) {
             self.stats.lease_requests += 1;
-            self.connection.lease(shard, class, count, &self.inbox);
+            self.connection.lease(shard, class, count, near.queue_pair(), &self.inbox);
         }
     }
 
@@ -292,10 +292,10 @@ impl Core {
         }
     }
 
-    fn take_in(&mut self, Arrival { shard, class, lives }: Arrival) {
+    fn take_in(&mut self, Arrival { shard, class, leased }: Arrival) {
         self.taken_in += 1;
         if let Some(near) = &mut self.near {
-            near.lease_arrived(shard, class, lives).into_iter().for_each(|report| self.report(report));
+            near.lease_arrived(shard, class, leased).into_iter().for_each(|report| self.report(report));
         }
     }
 

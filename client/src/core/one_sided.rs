@@ -1,5 +1,6 @@
 //! The one-sided half of a core: the shards in this process's memory, and what it knows and owes of each.
 
+use super::inbox::Leased;
 use super::leases::{Leases, Refusal};
 use super::way::{Steps, Way};
 use farside_hashtable::duties::{Duties, Forward};
@@ -80,6 +81,19 @@ impl Link {
     fn capabilities(&self) -> Capabilities {
         over!(self, fabric, _lane => fabric.capabilities())
     }
+
+    fn leases_begin(&self, shard: usize, Leased { lives, keys }: &Leased) {
+        if let Self::Verbs { fabric, .. } = self {
+            fabric.open_windows(shard, lives, keys);
+        }
+    }
+
+    fn leases_end(&self, Report { shard, published, returned, .. }: &Report) {
+        if let Self::Verbs { fabric, .. } = self {
+            fabric.close_windows(*shard, published);
+            fabric.close_windows(*shard, returned);
+        }
+    }
 }
 
 /// One of several operations under way together.
@@ -157,6 +171,14 @@ impl OneSided {
         match &self.link {
             Link::Shm { fabric, .. } => fabric.is_intact(),
             Link::Verbs { fabric, .. } => fabric.may_change(),
+        }
+    }
+
+    /// What names the queue pair to the server; 0 over shared memory.
+    pub(crate) fn queue_pair(&self) -> u32 {
+        match &self.link {
+            Link::Shm { .. } => 0,
+            Link::Verbs { fabric, .. } => fabric.peer(),
         }
     }
 
@@ -280,8 +302,12 @@ impl OneSided {
         &mut self,
         shard: usize,
         class: Class,
-        lives: Result<Vec<Life>, Refusal>,
+        leased: Result<Leased, Refusal>,
     ) -> Vec<Report> {
+        let lives = leased.map(|leased| {
+            self.link.leases_begin(shard, &leased);
+            leased.lives
+        });
         let too_many = lives == Err(Refusal::TooMany);
         self.shards[shard].leases.arrived(class, lives);
         if too_many { self.give_up(shard) } else { Vec::new() }
@@ -353,7 +379,8 @@ impl OneSided {
     fn give_up(&mut self, shard: usize) -> Vec<Report> {
         let returned = self.shards[shard].leases.drain();
         let batches = returned.chunks(LIVES_MAX);
-        batches.map(|batch| Report { shard, returned: batch.into(), ..Report::default() }).collect()
+        let reports = batches.map(|batch| Report { shard, returned: batch.into(), ..Report::default() });
+        reports.inspect(|report| self.link.leases_end(report)).collect()
     }
 
     fn bring_forward(&mut self, shard: usize, stats: &mut Stats) {
@@ -400,6 +427,9 @@ impl OneSided {
     fn report(&mut self, shard: usize) -> Report {
         let Duties { retired, published, .. } = &mut self.shards[shard].duties;
         let take = |lives: &mut Vec<Life>| lives.drain(..lives.len().min(LIVES_MAX)).collect();
-        Report { shard, published: take(published), retired: take(retired), returned: Vec::new() }
+        let report =
+            Report { shard, published: take(published), retired: take(retired), returned: Vec::new() };
+        self.link.leases_end(&report);
+        report
     }
 }

@@ -1,5 +1,6 @@
 //! This program as a server in a process of its own.
 
+use crate::rdma;
 use crate::ways::Way;
 use farside::server::{Config, Server, Socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,10 +26,17 @@ pub(crate) fn perhaps_run(arguments: &[String]) {
         && serve == SERVE
     {
         let rdma = (!rdma.is_empty()).then(|| SocketAddr::new(rdma.parse().unwrap(), 0));
+        let memory_windows = rdma.is_some() && rdma::memory_windows();
         let session_lease = Duration::from_millis(lease_ms.parse().unwrap());
         serve_until_told(
             address,
-            Config { socket: Socket::At(socket.into()), rdma, session_lease, ..Config::default() },
+            Config {
+                socket: Socket::At(socket.into()),
+                rdma,
+                memory_windows,
+                session_lease,
+                ..Config::default()
+            },
         );
     }
 }

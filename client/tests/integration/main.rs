@@ -9,3 +9,4 @@ mod operations;
 mod rdma;
 mod scan;
 mod ways;
+mod windows;

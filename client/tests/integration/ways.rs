@@ -63,7 +63,8 @@ impl Way {
             Self::Verbs(address) => Some((address, 0).into()),
             _ => None,
         };
-        Embedded::start(Config { rdma, ..config }, self.builder())
+        let memory_windows = rdma.is_some() && !config.untrusted_writers && rdma::memory_windows();
+        Embedded::start(Config { rdma, memory_windows, ..config }, self.builder())
             .unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 }

@@ -13,3 +13,11 @@ pub(crate) fn devices() -> Option<Vec<IpAddr>> {
     }
     list.map(|list| list.split(',').map(|address| address.parse().expect("an address")).collect())
 }
+
+/// Set where servers on those devices bound WRITEs by memory windows.
+const WINDOWS_VARIABLE: &str = "FARSIDE_TEST_WINDOWS";
+
+/// Whether servers do.
+pub(crate) fn memory_windows() -> bool {
+    std::env::var_os(WINDOWS_VARIABLE).is_some()
+}

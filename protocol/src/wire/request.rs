@@ -94,6 +94,8 @@ pub enum Request<'a> {
         shard: u32,
         /// Of which size.
         class: Class,
+        /// The queue pair that is going to write into them, by the number of the server's end; 0 over shared memory.
+        queue_pair: u32,
         /// How many, at most [`LIVES_MAX`]; fewer may come.
         count: u16,
     },
@@ -156,8 +158,9 @@ impl<'a> Request<'a> {
                 out.extend_from_slice(&keys_max.to_le_bytes());
                 out.extend_from_slice(prefix);
             }),
-            Self::Lease { shard, class, count } => frame(out, kind::LEASE, id, |out| {
+            Self::Lease { shard, class, queue_pair, count } => frame(out, kind::LEASE, id, |out| {
                 out.extend_from_slice(&shard.to_le_bytes());
+                out.extend_from_slice(&queue_pair.to_le_bytes());
                 out.push(class.index() as u8);
                 out.extend_from_slice(&count.to_le_bytes());
             }),
@@ -214,13 +217,13 @@ impl<'a> Request<'a> {
                 Self::Scan { from, keys_max, prefix }
             }
             kind::LEASE => {
-                let shard = reader.u32()?;
+                let (shard, queue_pair) = (reader.u32()?, reader.u32()?);
                 let class = Class::from_index(reader.u8()?.into()).ok_or(DecodeError::Field("class"))?;
                 let count = reader.u16()?;
                 if usize::from(count) > LIVES_MAX {
                     return Err(DecodeError::Field("count"));
                 }
-                Self::Lease { shard, class, count }
+                Self::Lease { shard, class, queue_pair, count }
             }
             kind::REPORT => Self::Report {
                 shard: reader.u32()?,

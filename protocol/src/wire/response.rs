@@ -110,6 +110,8 @@ pub enum Response<'a> {
     Leased {
         /// Blocks with their counts.
         lives: Vec<Life>,
+        /// For each the key with which its queue pair WRITEs to it; none where one key is for all of the heap.
+        keys: Vec<u32>,
         /// If none: when to ask again, milliseconds; 0: memory is used up.
         retry_ms: u32,
     },
@@ -181,8 +183,11 @@ impl<'a> Response<'a> {
                     out.extend_from_slice(entry.value);
                 }
             }),
-            Self::Leased { lives, retry_ms } => frame(out, kind::LEASED, id, |out| {
+            Self::Leased { lives, keys, retry_ms } => frame(out, kind::LEASED, id, |out| {
                 put_lives(out, lives);
+                debug_assert!(keys.is_empty() || keys.len() == lives.len());
+                out.push((!keys.is_empty()).into());
+                keys.iter().for_each(|key| out.extend_from_slice(&key.to_le_bytes()));
                 out.extend_from_slice(&retry_ms.to_le_bytes());
             }),
             Self::Done => frame(out, kind::DONE, id, |_| ()),
@@ -241,7 +246,12 @@ impl<'a> Response<'a> {
                 let entries = (0..count).map(|_| scan_entry(&mut reader)).collect::<Result<_, _>>()?;
                 Self::Scanned { next, entries }
             }
-            kind::LEASED => Self::Leased { lives: lives(&mut reader)?, retry_ms: reader.u32()? },
+            kind::LEASED => {
+                let lives = lives(&mut reader)?;
+                let keys = if reader.flag("keys")? { lives.len() } else { 0 };
+                let keys = (0..keys).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+                Self::Leased { lives, keys, retry_ms: reader.u32()? }
+            }
             kind::DONE => Self::Done,
             unknown => return Err(DecodeError::Kind(unknown)),
         };

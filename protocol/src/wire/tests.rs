@@ -85,6 +85,7 @@ impl Parts {
             Request::Lease {
                 shard: self.word as u32,
                 class: Class::from_index(self.class).unwrap(),
+                queue_pair: self.word as u32,
                 count: self.small,
             },
             Request::Report { shard: self.word as u32, published, retired, returned },
@@ -101,6 +102,8 @@ impl Parts {
         let locator = Locator::from_bits(self.word | 1);
         let hint = self.flag.then_some(Hint { locator, slot: SlotIndex(self.small.into()) });
         let kind = ErrorKind::from_code(self.small % 9 + 1).unwrap();
+        // One for each block, or none at all.
+        let keys = self.lives[0].iter().map(|life| life.count as u32).filter(|_| self.flag).collect();
         let statistic = Statistic { name: self.name.clone(), value: self.name.clone() };
         [
             Response::Error { kind, message: &self.name },
@@ -117,7 +120,7 @@ impl Parts {
                 next: self.flag.then_some(self.position()),
                 entries: (0..self.small % 3).map(|_| self.scan_entry()).collect(),
             },
-            Response::Leased { lives: self.lives[0].clone(), retry_ms: self.word as u32 },
+            Response::Leased { lives: self.lives[0].clone(), keys, retry_ms: self.word as u32 },
             Response::Done,
         ]
         .into()
@@ -347,8 +350,10 @@ fn sizes_outside_the_limits_are_refused() {
     bytes.push(0);
     assert_eq!(Request::decode(put, &bytes[HEADER_LEN..]), Err(DecodeError::Field("value")));
 
-    let mut lease =
-        encode_request(&Request::Lease { shard: 0, class: Class::holding(1).unwrap(), count: 1 }, 0);
+    let mut lease = encode_request(
+        &Request::Lease { shard: 0, class: Class::holding(1).unwrap(), queue_pair: 0, count: 1 },
+        0,
+    );
     let lease_kind = split(&lease).0.kind;
     let len = lease.len();
     lease[len - 2..].copy_from_slice(&(LIVES_MAX as u16 + 1).to_le_bytes());

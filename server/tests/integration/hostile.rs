@@ -68,7 +68,7 @@ fn damaged_requests_never_hurt_others() {
         put("long-key", b"a value"),
         Request::Delete { key, condition },
         Request::FetchAdd { key, delta: 1 },
-        Request::Lease { shard: 0, class, count: 1 },
+        Request::Lease { shard: 0, class, queue_pair: 0, count: 1 },
         Request::Report { shard: 0, published: vec![life], retired: vec![life], returned: vec![life] },
         Request::Hello(hello(b"", Rights::ReadWrite, Wants::Messages)),
     ];
@@ -192,7 +192,7 @@ fn leases_are_not_for_sessions_without_memory() {
     let running = start(config());
     let mut client = Client::connect(&running);
     let class = Class::holding(100).unwrap();
-    let reply = client.call(&Request::Lease { shard: 0, class, count: 1 });
+    let reply = client.call(&Request::Lease { shard: 0, class, queue_pair: 0, count: 1 });
     assert_eq!(reply.error().0, ErrorKind::Invalid);
     let report = Request::Report { shard: 0, published: vec![], retired: vec![], returned: vec![] };
     assert_eq!(client.call(&report).error().0, ErrorKind::Invalid);

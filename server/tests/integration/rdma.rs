@@ -1,7 +1,7 @@
 //! The binary on a real RDMA device, and what it says where one cannot be used: `tests/rdma-vm/run -- ...` with
 //! `FARSIDE_TEST_RDMA` set to the addresses of those to use.
 
-use farside_transport::verbs::inventory;
+use farside_transport::verbs::{Device, inventory};
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
@@ -49,6 +49,17 @@ fn a_device_that_cannot_be_used_says_what_to_do() {
         ] {
             let told = complaint(Command::new(SERVER).args(flags));
             assert!(told.contains("no RDMA: ") && told.contains(says), "{flags:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn windows_that_cannot_be_had_say_why() {
+    for (name, address) in devices() {
+        let device = Device::at((address, 0).into()).unwrap();
+        if let Err(error) = device.with_windows() {
+            let told = complaint(Command::new(SERVER).args(["--memory-windows", "-d", &name]));
+            assert!(told.contains(&error.to_string()) && told.contains("has no memory windows"), "{told}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl Sharer {
     }
 
     fn lease(&mut self, shard: usize, record: &Record<'_>, count: u16) -> Vec<Life> {
-        let request = Request::Lease { shard: shard as u32, class: record.class(), count };
+        let request = Request::Lease { shard: shard as u32, class: record.class(), queue_pair: 0, count };
         match self.client.call(&request).response() {
             Response::Leased { lives, .. } => lives,
             other => panic!("{other:?}"),
@@ -126,7 +126,8 @@ fn a_writer_that_is_not_trusted_gets_memory_to_read_and_no_blocks() {
     // To retire a record that is live would have its memory overwritten.
     let retired =
         Request::Report { shard: 0, published: vec![], retired: vec![version.life()], returned: vec![] };
-    let lease = Request::Lease { shard: 0, class: Record::new(key, b"v").unwrap().class(), count: 1 };
+    let lease =
+        Request::Lease { shard: 0, class: Record::new(key, b"v").unwrap().class(), queue_pair: 0, count: 1 };
     for request in [retired, lease] {
         assert_eq!(client.call(&request).error().0, ErrorKind::Invalid);
     }
@@ -276,7 +277,7 @@ fn one_session_cannot_lease_all_memory() {
     let mut sharer = Sharer::open(&running, Rights::ReadWrite);
     let value = vec![0; 10_000];
     let record = Record::new(key_of("k"), &value).unwrap();
-    let request = Request::Lease { shard: 0, class: record.class(), count: 1000 };
+    let request = Request::Lease { shard: 0, class: record.class(), queue_pair: 0, count: 1000 };
     let mut blocks = 0;
     let kind = loop {
         let reply = sharer.client.call(&request);

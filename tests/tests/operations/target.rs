@@ -26,6 +26,9 @@ pub(crate) const VERBS_WITHOUT_ATOMICS: Way = (TransportChoice::Verbs, "atomic")
 /// Addresses of RDMA devices to test on, with commas between them.
 const RDMA_VARIABLE: &str = "FARSIDE_TEST_RDMA";
 
+/// Set where servers on those devices bound WRITEs by memory windows.
+const WINDOWS_VARIABLE: &str = "FARSIDE_TEST_WINDOWS";
+
 /// The RDMA devices to test `what` on.
 pub(crate) fn rdma_devices(what: &str) -> Vec<IpAddr> {
     match std::env::var(RDMA_VARIABLE) {
@@ -44,6 +47,7 @@ pub(crate) fn config(rdma: Option<IpAddr>) -> Config {
         memory: 32 << 20,
         quarantine: Duration::from_millis(20),
         rdma: rdma.map(|address| (address, 0).into()),
+        memory_windows: rdma.is_some() && std::env::var_os(WINDOWS_VARIABLE).is_some(),
         ..Config::default()
     }
 }

@@ -123,6 +123,6 @@ impl Connector {
 
     fn connect(&self) -> Result<Verbs, SetupError> {
         let queue = dial(self.verbs, self.peer, self.ticket, self.limit, &self.rdma)?;
-        Ok(Verbs::new(queue, self.shards.clone(), self.capabilities, self.pulse.clone()))
+        Verbs::new(queue, self.shards.clone(), self.capabilities, self.pulse.clone())
     }
 }

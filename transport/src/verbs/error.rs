@@ -1,6 +1,7 @@
 //! Why there is no RDMA, or no queue pair.
 
 use super::choice::ChoiceError;
+use super::windows::WindowError;
 use farside_protocol::ErrorKind;
 use farside_verbs_sys::{ConnectionError, EventKind, LoadError, RegisterError, VerbsError};
 use std::net::{IpAddr, SocketAddr};
@@ -50,9 +51,21 @@ pub enum SetupError {
         /// At most.
         max: u64,
     },
+    /// The device cannot bound what its peers WRITE.
+    #[error(
+        "{device} has no memory windows of type 2, or no atomics, without which nobody WRITEs: leave --memory-windows \
+         away; with --untrusted-writers the server makes all changes"
+    )]
+    NoWindows {
+        /// Which device.
+        device: String,
+    },
     /// Memory cannot be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
+    /// Memory windows cannot be bound.
+    #[error(transparent)]
+    Windows(#[from] WindowError),
     /// A step of connecting failed.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
@@ -104,6 +117,7 @@ impl SetupError {
             | Self::Choice(_)
             | Self::Families { .. }
             | Self::ShardTooLong { .. }
+            | Self::NoWindows { .. }
             | Self::Register(_)
             | Self::Address(_) => ErrorKind::Refused,
             _ => ErrorKind::Unavailable,

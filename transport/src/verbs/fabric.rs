@@ -1,5 +1,6 @@
 //! The fabric of a client with a queue pair.
 
+use super::error::SetupError;
 use super::lane::VerbsLane;
 use super::queue::Queue;
 use super::remote::RemoteShard;
@@ -8,6 +9,10 @@ use crate::channel::Pulse;
 use crate::clock;
 use crate::fabric::{Fabric, Posted};
 use farside_hashtable::{Chain, Lost, Step};
+use farside_protocol::Life;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// One thread's queue pair to the shards of one server.
@@ -15,6 +20,10 @@ use std::sync::Arc;
 pub struct Verbs {
     queue: Queue,
     shards: Arc<[RemoteShard]>,
+    /// The number of the server's end of the queue pair.
+    peer: u32,
+    /// The keys of leased blocks, by shard and place, where the server bounds WRITEs by memory windows.
+    windows: RefCell<HashMap<(usize, u64), (Life, u32)>>,
     capabilities: Capabilities,
     pulse: Pulse,
 }
@@ -25,8 +34,44 @@ impl Verbs {
         shards: Arc<[RemoteShard]>,
         capabilities: Capabilities,
         pulse: Pulse,
-    ) -> Self {
-        Self { queue, shards, capabilities, pulse }
+    ) -> Result<Self, SetupError> {
+        let (peer, windows) = (queue.peer()?, RefCell::default());
+        Ok(Self { queue, shards, peer, windows, capabilities, pulse })
+    }
+
+    /// Names the queue pair to the server.
+    pub fn peer(&self) -> u32 {
+        self.peer
+    }
+
+    /// Takes in the keys of blocks that were leased to be written by this queue pair, as they came with the lease.
+    pub fn open_windows(&self, shard: usize, lives: &[Life], keys: &[u32]) {
+        let opened = lives.iter().zip(keys).map(|(life, key)| ((shard, life.block.offset()), (*life, *key)));
+        self.windows.borrow_mut().extend(opened);
+    }
+
+    /// Forgets those of leases that end.
+    pub fn close_windows(&self, shard: usize, lives: &[Life]) {
+        let mut windows = self.windows.borrow_mut();
+        for life in lives {
+            // The block may be leased again already.
+            if let Entry::Occupied(window) = windows.entry((shard, life.block.offset()))
+                && window.get().0 == *life
+            {
+                window.remove();
+            }
+        }
+    }
+
+    /// The key of the window through which `chain` WRITEs, if there is one. It WRITEs to one block at most.
+    fn window(&self, shard: usize, chain: &Chain) -> Option<u32> {
+        let windows = self.windows.borrow();
+        if windows.is_empty() {
+            return None;
+        }
+        let written =
+            |step: &Step| if let Step::Write { at, .. } = step { windows.get(&(shard, *at)) } else { None };
+        chain.iter().find_map(written).map(|(_, key)| *key)
     }
 
     /// The device and its port.
@@ -62,13 +107,17 @@ impl Fabric for Verbs {
     }
 
     fn post(&self, lane: &mut VerbsLane, shard: usize, chain: &mut Chain) -> Posted {
-        let Some(shard) = self.shards.get(shard) else { return Posted::Done(Err(Lost)) };
+        let Some(memory) = self.shards.get(shard) else { return Posted::Done(Err(Lost)) };
         // A session that has run out changes nothing any more, though its queue pair may still be there.
         let changes = chain.iter().any(|step| !matches!(step, Step::Read { .. }));
         if !self.pulse.is_up() || changes && !self.may_change() {
             return Posted::Done(Err(Lost));
         }
-        match self.queue.post(lane, shard, chain) {
+        let posted = match self.window(shard, chain) {
+            Some(key) => self.queue.post(lane, &memory.through(key), chain),
+            None => self.queue.post(lane, memory, chain),
+        };
+        match posted {
             Ok(()) => Posted::Pending,
             Err(Lost) => Posted::Done(Err(Lost)),
         }

@@ -205,6 +205,7 @@ pub(super) mod tests {
             work_requests_max: 1 << 14,
             completions_max: 1 << 14,
             memory_regions_max: 1 << 16,
+            memory_windows_max: 0,
             memory_region_len_max: 1 << 40,
             responder_resources_max: 16,
             initiator_depth_max: 16,

@@ -6,13 +6,18 @@
 use super::choice::ChoiceError;
 use super::dial::dial;
 use super::error::SetupError;
+use super::lane::VerbsLane;
 use super::queue::Queue;
 use super::remote::RemoteShard;
 use super::settings::Rdma;
+use super::windows::{self, Blocks, WindowError, Windows};
 use crate::capabilities::AtomicScope;
+use crate::fabric::Lane as _;
 use crate::region::Region;
-use farside_protocol::Geometry;
+use farside_hashtable::{Chain, Step};
+use farside_protocol::limits::GRANULE;
 use farside_protocol::wire::{QueuePairs, RemoteMemory, Rights};
+use farside_protocol::{Block, Class, Geometry, Life};
 use farside_verbs_sys::{
     Access, AtomicCapability, CmId, CmIdKey, CompletionQueue, ConnectionParameters, Context, Depths, Event,
     EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
@@ -25,7 +30,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u16 = 256;
@@ -44,6 +49,7 @@ pub struct Device {
     id: CmId,
     context: Arc<Context>,
     atomics: AtomicScope,
+    has_windows: bool,
 }
 
 impl Device {
@@ -66,7 +72,7 @@ impl Device {
             AtomicCapability::Device => AtomicScope::Device,
             AtomicCapability::Global => AtomicScope::Global,
         };
-        Ok(Self { verbs, channel, id, context, atomics })
+        Ok(Self { verbs, channel, id, context, atomics, has_windows: false })
     }
 
     /// Its name.
@@ -85,6 +91,24 @@ impl Device {
         Self { atomics: AtomicScope::None, ..self }
     }
 
+    /// The same with memory windows, which bound what a client WRITEs to the blocks that it leased.
+    pub fn with_windows(self) -> Result<Self, SetupError> {
+        if self.atomics == AtomicScope::None || self.context.attributes()?.memory_windows_max == 0 {
+            return Err(SetupError::NoWindows { device: self.name().into() });
+        }
+        Ok(Self { has_windows: true, ..self })
+    }
+
+    /// What clients that write may do to index and heap.
+    fn writers_access(&self) -> (Access, Access) {
+        // Registered for atomics only where the device has them.
+        if self.atomics == AtomicScope::None {
+            return (Access::REMOTE_READ, Access::REMOTE_READ);
+        }
+        let swap = Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        (swap, swap | if self.has_windows { Access::WINDOWS } else { Access::REMOTE_WRITE })
+    }
+
     /// Registers `shards` and accepts queue pairs to them, on a thread of its own.
     pub fn listen(
         self,
@@ -92,8 +116,8 @@ impl Device {
     ) -> Result<Listener, SetupError> {
         let (writers, readers) =
             (ProtectionDomain::new(&self.context)?, ProtectionDomain::new(&self.context)?);
-        let register =
-            |(region, geometry)| Registration::new(&writers, &readers, &region, geometry, self.atomics);
+        let access = self.writers_access();
+        let register = |(region, geometry)| Registration::new(&writers, &readers, &region, geometry, access);
         let shards = shards.into_iter().map(register).collect::<Result<Box<[_]>, _>>()?;
         self.id.listen(BACKLOG)?;
         let address = self.id.local_address().ok_or_else(|| SetupError::Address(String::new()))?;
@@ -107,6 +131,7 @@ impl Device {
             writers,
             readers,
             shards,
+            windows: self.has_windows.then(Windows::default),
             guests: Mutex::default(),
         });
         let thread = thread::Builder::new().name("farside-rdma".into()).spawn({
@@ -123,8 +148,9 @@ struct Registration {
     remote: RemoteShard,
     memory: RemoteMemory,
     for_readers: RemoteMemory,
+    heap_at: u64,
     _index: MemoryRegion<Arc<Region>>,
-    _heap: MemoryRegion<Arc<Region>>,
+    heap: MemoryRegion<Arc<Region>>,
     _all: MemoryRegion<Arc<Region>>,
 }
 
@@ -134,15 +160,8 @@ impl Registration {
         readers: &Arc<ProtectionDomain>,
         region: &Arc<Region>,
         geometry: Geometry,
-        atomics: AtomicScope,
+        (index_access, heap_access): (Access, Access),
     ) -> Result<Self, SetupError> {
-        // Registered for atomics only where the device has them.
-        let (index_access, heap_access) = if atomics == AtomicScope::None {
-            (Access::REMOTE_READ, Access::REMOTE_READ)
-        } else {
-            let swap = Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-            (swap, swap | Access::REMOTE_WRITE)
-        };
         let context = writers.context();
         check_len(context.name(), region.len(), context.attributes()?.memory_region_len_max)?;
         let (heap_at, end) = (geometry.heap_at() as usize, region.len() as usize);
@@ -156,8 +175,9 @@ impl Registration {
             remote: RemoteShard::new(memory, &geometry),
             memory,
             for_readers: RemoteMemory { address, index_key: key, heap_key: key },
+            heap_at: geometry.heap_at(),
             _index: index,
-            _heap: heap,
+            heap,
             _all: all,
         })
     }
@@ -176,7 +196,7 @@ struct Guest {
 
 /// Fields in the order in which they go.
 struct Connected {
-    _pair: QueuePair,
+    pair: Arc<QueuePair>,
     id: CmId,
 }
 
@@ -187,6 +207,7 @@ struct Shared {
     writers: Arc<ProtectionDomain>,
     readers: Arc<ProtectionDomain>,
     shards: Box<[Registration]>,
+    windows: Option<Windows>,
     guests: Mutex<HashMap<u128, Guest>>,
 }
 
@@ -221,15 +242,50 @@ impl Listener {
     /// execute any more.
     pub fn fence(&self, ticket: u128) {
         let guest = self.0.shared.guests.lock().remove(&ticket);
-        for Connected { id, .. } in guest.iter().flat_map(|guest| &guest.connected) {
+        for Connected { id, pair } in guest.iter().flat_map(|guest| &guest.connected) {
+            self.0.shared.end_windows(pair);
             // Tells the client; whether it hears does not matter.
             let _ = id.disconnect();
+        }
+    }
+
+    /// Lets a session WRITE by its queue pair `number` into blocks that are leased to it. Returns the keys for that, in
+    /// the order of the lives; none where it needs none.
+    pub fn grant(
+        &self,
+        ticket: u128,
+        number: u32,
+        shard: usize,
+        class: Class,
+        lives: &[Life],
+    ) -> Result<Vec<u32>, WindowError> {
+        let Shared { windows: Some(windows), shards, .. } = &*self.0.shared else { return Ok(Vec::new()) };
+        let Registration { heap, heap_at, .. } = &shards[shard];
+        windows.bind(ticket, number, &Blocks { shard, len: class.size(), lives, heap, heap_at: *heap_at })
+    }
+
+    /// Takes that away, when a session's leases of these lives end.
+    pub fn revoke(&self, ticket: u128, shard: usize, lives: impl Iterator<Item = Life>) {
+        if let Some(windows) = &self.0.shared.windows {
+            windows.end(ticket, shard, lives);
+        }
+    }
+
+    /// Takes it away from whoever still has it over these blocks, which are leased anew.
+    pub fn reclaim(&self, shard: usize, lives: &[Life]) {
+        if let Some(windows) = &self.0.shared.windows {
+            windows.reclaim(shard, lives);
         }
     }
 
     /// How many queue pairs are connected.
     pub fn connected(&self) -> usize {
         self.0.shared.guests.lock().values().map(|guest| guest.connected.len()).sum()
+    }
+
+    /// How many memory windows are bound; `None`: WRITEs are not bounded by any.
+    pub fn windows(&self) -> Option<usize> {
+        self.0.shared.windows.as_ref().map(Windows::bound)
     }
 
     /// Connects this process to its own memory. The ticket is to be [fenced](Self::fence) when the queue is dropped.
@@ -242,6 +298,44 @@ impl Listener {
         dial(shared.verbs, shared.address, ticket, SELF_LIMIT, &rdma)
             .map(|queue| (ticket, queue))
             .inspect_err(|_| self.fence(ticket))
+    }
+
+    /// Whether the device bounds a WRITE to its window, and not to all of the region that the window is over; tried on
+    /// memory that nobody uses yet. `None`: there are no windows.
+    pub fn bounds_windows(&self) -> Result<Option<bool>, SetupError> {
+        if self.0.shared.windows.is_none() {
+            return Ok(None);
+        }
+        let (ticket, queue) = self.connect_to_itself()?;
+        let tried = self.write_outside(ticket, &queue);
+        drop(queue);
+        self.fence(ticket);
+        Ok(Some(!tried?))
+    }
+
+    /// WRITEs a word of zeros behind a window over the first granule of a heap; tells whether that was carried out.
+    fn write_outside(&self, ticket: u128, queue: &Queue) -> Result<bool, SetupError> {
+        let Registration { remote, heap_at, .. } = &self.0.shared.shards[0];
+        let class = Class::all().next().expect("there is a smallest");
+        let block = Block::new(heap_at / GRANULE).expect("the heap begins with a block");
+        let keys = self.grant(ticket, queue.peer()?, 0, class, &[Life { block, count: 1 }])?;
+        let mut lane = VerbsLane::default();
+        lane.outgoing(8)[..8].fill(0);
+        let mut chain = Chain::from_iter([Step::write(heap_at + class.size() as u64, 8)]);
+        if queue.post(&mut lane, &remote.through(keys[0]), &chain).is_err() {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        loop {
+            match queue.poll(&mut lane, &mut chain) {
+                Some(outcome) => return Ok(outcome.is_ok()),
+                None if began.elapsed() > SELF_LIMIT => {
+                    queue.abandon(&mut lane);
+                    return Ok(false);
+                }
+                None => thread::yield_now(),
+            }
+        }
     }
 
     pub(super) fn remote_shard(&self, shard: usize) -> Option<&RemoteShard> {
@@ -305,20 +399,33 @@ impl Shared {
             Rights::Read => &self.readers,
             Rights::ReadWrite => &self.writers,
         };
-        // This side posts nothing.
-        let completions = CompletionQueue::new(domain.context(), 2)?;
-        let limits = QueuePairLimits { send_requests: 1, receive_requests: 1, inline_len: 0 };
-        let _ = id.set_ack_timeout(Rdma::default().ack_timeout);
-        let pair = id.create_queue_pair(domain, &completions, &completions, limits)?;
+        // Windows are all that this side posts.
+        let send_requests = if self.windows.is_some() { windows::BATCH as u32 } else { 1 };
+        let completions = CompletionQueue::new(domain.context(), send_requests + 1)?;
+        let limits = QueuePairLimits { send_requests, receive_requests: 1, inline_len: 0 };
         let depths = Depths::of_device(&domain.context().attributes()?).min(event.depths);
-        id.accept(ConnectionParameters::new(depths), &[])?;
-        guest.connected.push(Connected { _pair: pair, id });
+        let _ = id.set_ack_timeout(Rdma::default().ack_timeout);
+        let pair = Arc::new(id.create_queue_pair(domain, &completions, &completions, limits)?);
+        if let (Some(windows), Rights::ReadWrite, Some(ticket)) = (&self.windows, guest.rights, ticket) {
+            // Before the client hears that it is connected, and asks for some.
+            windows.enter(ticket, &pair);
+        }
+        id.accept(ConnectionParameters::new(depths), &[]).inspect_err(|_| self.end_windows(&pair))?;
+        guest.connected.push(Connected { pair, id });
         Ok(())
     }
 
     fn forget(&self, id: CmIdKey) {
         for guest in self.guests.lock().values_mut() {
-            guest.connected.retain(|connected| connected.id.key() != id);
+            let gone = guest.connected.extract_if(.., |connected| connected.id.key() == id);
+            gone.for_each(|Connected { pair, .. }| self.end_windows(&pair));
+        }
+    }
+
+    /// Before the queue pair is destroyed.
+    fn end_windows(&self, pair: &QueuePair) {
+        if let Some(windows) = &self.windows {
+            windows.leave(pair.number());
         }
     }
 }
@@ -346,7 +453,8 @@ impl Drop for Serving {
             let _ = thread.join();
         }
         for (_, guest) in self.shared.guests.lock().drain() {
-            for Connected { id, .. } in &guest.connected {
+            for Connected { id, pair } in &guest.connected {
+                self.shared.end_windows(pair);
                 let _ = id.disconnect();
             }
         }

@@ -4,7 +4,9 @@ use super::lane::{Registered, VerbsLane};
 use super::remote::RemoteShard;
 use crate::clock::coarse_ns;
 use farside_hashtable::{Chain, Lost, Step};
-use farside_verbs_sys::{CmId, Completion, LocalSlice, Operation, PostError, QueuePair, SendFlags, SendList};
+use farside_verbs_sys::{
+    CmId, Completion, LocalSlice, Operation, PostError, QueuePair, SendFlags, SendList, VerbsError,
+};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -87,6 +89,11 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn pair(&self) -> &QueuePair {
         &self.pair
+    }
+
+    /// The number of the server's end.
+    pub(super) fn peer(&self) -> Result<u32, VerbsError> {
+        Ok(self.pair.settings()?.peer)
     }
 
     /// The device and its port.
@@ -212,8 +219,12 @@ impl Queue {
                 Step::Read { at, len, .. } | Step::Write { at, len } => (at, len as usize),
                 Step::CompareSwap { at, .. } => (at, 8),
             };
-            let reach =
-                |from: usize, len: usize| shard.reach(at + from as u64, len as u64).ok_or(Refusal::Bounds);
+            let reach = |from: usize, len: usize| {
+                let (at, len) = (at + from as u64, len as u64);
+                let writes = matches!(step, Step::Write { .. });
+                let there = if writes { shard.reach_to_write(at, len) } else { shard.reach(at, len) };
+                there.ok_or(Refusal::Bounds)
+            };
             for from in (0..len).step_by(longest) {
                 let part = longest.min(len - from);
                 let remote = reach(from, part)?;

@@ -10,11 +10,13 @@ pub(super) struct RemoteShard {
     memory: RemoteMemory,
     heap_at: u64,
     len: u64,
+    /// The key for WRITEs, if that is another: that of a window.
+    window: Option<u32>,
 }
 
 impl RemoteShard {
     pub(super) fn new(memory: RemoteMemory, geometry: &Geometry) -> Self {
-        Self { memory, heap_at: geometry.heap_at(), len: geometry.region_len() }
+        Self { memory, heap_at: geometry.heap_at(), len: geometry.region_len(), window: None }
     }
 
     /// The address of `len` bytes from offset `at` on, if one registration has them all.
@@ -29,6 +31,19 @@ impl RemoteShard {
             return None;
         };
         Some(RemoteAddress { address: self.memory.address.wrapping_add(at), key })
+    }
+
+    /// The same shard, to which is written through the window that has this key.
+    #[inline]
+    pub(super) fn through(&self, key: u32) -> Self {
+        Self { window: Some(key), ..*self }
+    }
+
+    /// [`RemoteShard::reach`], to WRITE there.
+    #[inline]
+    pub(super) fn reach_to_write(&self, at: u64, len: u64) -> Option<RemoteAddress> {
+        let there = self.reach(at, len)?;
+        Some(RemoteAddress { key: self.window.unwrap_or(there.key), ..there })
     }
 }
 
@@ -50,5 +65,9 @@ mod tests {
         for (from, len) in [(heap - 8, 16), (end - 8, 16), (end, 8), (u64::MAX, 8)] {
             assert_eq!(shard.reach(from, len), None);
         }
+        assert_eq!(shard.reach_to_write(heap, 8), at(heap, 2));
+        let shard = shard.through(3);
+        assert_eq!((shard.reach(heap, 8), shard.reach_to_write(heap, 8)), (at(heap, 2), at(heap, 3)));
+        assert_eq!(shard.reach_to_write(end, 8), None);
     }
 }

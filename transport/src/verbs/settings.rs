@@ -110,6 +110,7 @@ mod tests {
         let asked = Rdma { type_of_service: Some(104), ..Rdma::default() };
         let mut found = QueuePairSettings {
             state: QueuePairState::ReadyToSend,
+            peer: 17,
             ack_timeout: 12,
             retry_count: 6,
             rnr_retry_count: 6,

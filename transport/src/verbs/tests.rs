@@ -9,8 +9,9 @@ use crate::region::{HugePages, Region};
 use crate::shm::Shm;
 use crate::{Counts, Denied, LaneIo, drive};
 use farside_hashtable::{Chain, Io, Lost, Step};
-use farside_protocol::Geometry;
+use farside_protocol::limits::GRANULE;
 use farside_protocol::wire::Rights;
+use farside_protocol::{Block, Class, Geometry, Life};
 use lane::VerbsLane;
 use queue::Queue;
 use remote::RemoteShard;
@@ -39,9 +40,12 @@ struct Bed {
 }
 
 fn bed(address: IpAddr, len: u64) -> Bed {
+    bed_on(Device::at((address, 0).into()).unwrap(), len)
+}
+
+fn bed_on(device: Device, len: u64) -> Bed {
     let geometry = Geometry::new(len, 16).unwrap();
     let region = Arc::new(Region::create("farside-test", geometry.region_len(), HugePages::Never).unwrap());
-    let device = Device::at((address, 0).into()).unwrap();
     let atomics = device.atomics() != AtomicScope::None;
     let listener = device.listen([(region.clone(), geometry)]).unwrap();
     Bed { region, geometry, listener, atomics }
@@ -251,5 +255,116 @@ fn an_abandoned_chain_keeps_its_memory_and_the_fence_waits_for_it() {
         assert_eq!(run(&queue, &shard, &mut lane, &mut read(0, 64)), Ok(()));
         while queue.poll_fence() != Some(Ok(())) {}
         assert!(queue.is_intact());
+    }
+}
+
+/// A bed with memory windows, if the device has them.
+fn windowed(address: IpAddr) -> Option<Bed> {
+    match Device::at((address, 0).into()).unwrap().with_windows() {
+        Ok(device) => Some(bed_on(device, 1 << 20)),
+        Err(error) => {
+            eprintln!("SKIPPED over {address}: {error}");
+            assert!(matches!(error, SetupError::NoWindows { .. }) && error.to_string().contains("of type 2"));
+            None
+        }
+    }
+}
+
+impl Bed {
+    /// The first lives of blocks of the smallest class.
+    fn lives(&self, count: u64) -> Vec<Life> {
+        let first = self.geometry.heap_at() / GRANULE;
+        (first..first + count).map(|granule| Life { block: Block::new(granule).unwrap(), count: 1 }).collect()
+    }
+
+    fn grant(&self, ticket: u128, queue: &Queue, lives: &[Life]) -> Result<Vec<u32>, WindowError> {
+        self.listener.grant(ticket, queue.peer().unwrap(), 0, Class::holding(1).unwrap(), lives)
+    }
+
+    /// What came of a WRITE to the block of a life, and whether it changed it.
+    fn write(&self, queue: &Queue, shard: &RemoteShard, life: Life) -> (Result<(), Lost>, bool) {
+        let at = life.block.offset();
+        self.region.write(at, &[0; 8]).unwrap();
+        let mut lane = VerbsLane::default();
+        lane.outgoing(8)[..8].fill(1);
+        let outcome = run(queue, shard, &mut lane, &mut Chain::from_iter([Step::write(at, 8)]));
+        (outcome, self.region.load(at) != Ok(0))
+    }
+}
+
+const DONE: (Result<(), Lost>, bool) = (Ok(()), true);
+const REFUSED: (Result<(), Lost>, bool) = (Err(Lost), false);
+
+#[test]
+fn with_windows_a_session_writes_only_by_them_and_only_until_they_end() {
+    for bed in devices().into_iter().filter_map(windowed) {
+        let lives = bed.lives(300);
+        let (life, other) = (lives[0], lives[1]);
+        // The heap's own key is not for that.
+        let (queue, shard) = bed.guest(1, Rights::ReadWrite);
+        assert_eq!(bed.write(&queue, &shard, life), REFUSED);
+
+        // One queue pair's key is of no use to another, of the same session.
+        let (queue, shard) = bed.guest(2, Rights::ReadWrite);
+        let keys = bed.grant(2, &queue, &lives).unwrap();
+        for (life, key) in lives.iter().zip(&keys) {
+            assert_eq!(bed.write(&queue, &shard.through(*key), *life), DONE);
+        }
+        let twin = bed.dial(2).unwrap();
+        assert_eq!(bed.write(&twin, &shard.through(keys[0]), life), REFUSED);
+
+        // Only its own session ends a lease, and only that of the life.
+        bed.listener.revoke(1, 0, lives.iter().copied());
+        bed.listener.revoke(2, 0, [Life { count: 2, ..life }].into_iter());
+        assert_eq!(bed.write(&queue, &shard.through(keys[0]), life), DONE);
+        bed.listener.revoke(2, 0, lives[..100].iter().copied());
+        assert_eq!(bed.write(&queue, &shard.through(keys[299]), lives[299]), DONE);
+        // The windows serve again, by other keys.
+        let again = bed.grant(2, &queue, &lives[..1]).unwrap();
+        assert_eq!(bed.write(&queue, &shard.through(again[0]), life), DONE);
+        assert!(!keys.contains(&again[0]));
+        assert_eq!(bed.write(&queue, &shard.through(keys[0]), life), REFUSED);
+        bed.listener.fence(2);
+
+        // A block that is leased anew is nobody's before.
+        let (queue, shard) = bed.guest(3, Rights::ReadWrite);
+        let keys = bed.grant(3, &queue, &lives[..2]).unwrap();
+        bed.listener.reclaim(0, &[Life { count: 2, ..life }]);
+        assert_eq!(bed.write(&queue, &shard.through(keys[1]), other), DONE);
+        assert_eq!(bed.write(&queue, &shard.through(keys[0]), life), REFUSED);
+
+        // Not more than may be.
+        let (queue, _) = bed.guest(5, Rights::ReadWrite);
+        let mut many = bed.lives(4097);
+        assert!(matches!(bed.grant(5, &queue, &many), Err(WindowError::TooMany)));
+        many.pop();
+        assert_eq!(bed.grant(5, &queue, &many).unwrap().len(), 4096);
+        assert_eq!(bed.listener.windows(), Some(4096));
+        bed.listener.fence(5);
+        assert_eq!(bed.listener.windows(), Some(0));
+
+        // A queue pair of another session, and one that is gone.
+        let (queue, _) = bed.guest(4, Rights::ReadWrite);
+        assert!(matches!(bed.grant(3, &queue, &lives[..1]), Err(WindowError::NoQueuePair)));
+        bed.listener.fence(4);
+        assert!(matches!(bed.grant(4, &queue, &lives[..1]), Err(WindowError::NoQueuePair)));
+    }
+}
+
+/// Soft-RoCE is known not to.
+#[test]
+fn a_window_is_bounded_if_the_server_says_so() {
+    for bed in devices().into_iter().filter_map(windowed) {
+        let bounded = bed.listener.bounds_windows().unwrap().expect("there are windows");
+        if !bounded {
+            eprintln!("NOT BOUNDED: this device lets a key WRITE to all of the heap");
+        }
+        let (queue, shard) = bed.guest(1, Rights::ReadWrite);
+        let lives = bed.lives(2);
+        let keys = bed.grant(1, &queue, &lives[..1]).unwrap();
+        assert_eq!(
+            bed.write(&queue, &shard.through(keys[0]), lives[1]),
+            if bounded { REFUSED } else { DONE }
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::gid::{GidEntry, gids_of_port};
 use crate::library::Verbs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_uint};
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,6 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Of type 2, whether the device binds them to a queue pair and its domain (2A) or to the queue pair alone (2B).
+const WINDOWS: c_uint = ffi::IBV_DEVICE_MEM_WINDOW_TYPE_2A | ffi::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 /// What a device's atomic operations are atomic to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +99,8 @@ pub struct DeviceAttributes {
     pub completions_max: u32,
     /// Most memory regions.
     pub memory_regions_max: u32,
+    /// Most memory windows of type 2, which queue pairs bind; 0: it has none.
+    pub memory_windows_max: u32,
     /// Longest memory region, bytes.
     pub memory_region_len_max: u64,
     /// Most READs and atomic operations of a peer that one queue pair answers at a time.
@@ -358,6 +363,13 @@ impl Context {
         self.post_recv
     }
 
+    /// What makes and ends memory windows, if the provider can.
+    pub(crate) fn windows(&self) -> Option<(ffi::AllocMw, ffi::DeallocMw)> {
+        // SAFETY: the context is open, and its table is not changed any more.
+        let ops = unsafe { &(*self.raw.as_ptr()).ops };
+        ops.alloc_mw.zip(ops.dealloc_mw)
+    }
+
     /// What the device is and can do.
     pub fn attributes(&self) -> Result<DeviceAttributes, VerbsError> {
         let mut attributes = MaybeUninit::<ffi::ibv_device_attr>::zeroed();
@@ -380,6 +392,11 @@ impl Context {
             work_requests_max: unsigned(attributes.max_qp_wr),
             completions_max: unsigned(attributes.max_cqe),
             memory_regions_max: unsigned(attributes.max_mr),
+            memory_windows_max: if attributes.device_cap_flags & WINDOWS == 0 {
+                0
+            } else {
+                unsigned(attributes.max_mw)
+            },
             memory_region_len_max: attributes.max_mr_size,
             responder_resources_max: depth(attributes.max_qp_rd_atom),
             initiator_depth_max: depth(attributes.max_qp_init_rd_atom),

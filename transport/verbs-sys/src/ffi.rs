@@ -17,7 +17,7 @@ macro_rules! opaque {
         })*
     };
 }
-opaque! { ibv_srq ibv_mw ibv_ah ibv_sa_path_rec }
+opaque! { ibv_srq ibv_ah ibv_sa_path_rec }
 
 pub const IBV_TRANSPORT_IB: c_int = 0;
 pub const IBV_TRANSPORT_IWARP: c_int = 1;
@@ -37,7 +37,11 @@ type Unused = *mut c_void;
 
 #[repr(C)]
 pub struct ibv_context_ops {
-    pub _before_poll_cq: [Unused; 11],
+    pub _before_alloc_mw: [Unused; 7],
+    pub alloc_mw: Option<AllocMw>,
+    pub _bind_mw: Unused,
+    pub dealloc_mw: Option<DeallocMw>,
+    pub _before_poll_cq: Unused,
     pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
     pub _before_post_send: [Unused; 12],
@@ -46,6 +50,8 @@ pub struct ibv_context_ops {
     pub _after_post_recv: [Unused; 5],
 }
 
+pub type AllocMw = unsafe extern "C" fn(*mut ibv_pd, c_int) -> *mut ibv_mw;
+pub type DeallocMw = unsafe extern "C" fn(*mut ibv_mw) -> c_int;
 pub type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 pub type PostRecv = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 
@@ -66,6 +72,8 @@ pub struct ibv_context {
 pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_HCA: c_int = 1;
 pub const IBV_ATOMIC_GLOB: c_int = 2;
+pub const IBV_DEVICE_MEM_WINDOW_TYPE_2A: c_uint = 1 << 23;
+pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
 
 #[repr(C)]
 pub struct ibv_device_attr {
@@ -154,6 +162,7 @@ pub const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
 pub const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
 pub const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
 pub const IBV_ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
+pub const IBV_ACCESS_MW_BIND: c_int = 1 << 4;
 
 #[repr(C)]
 pub struct ibv_mr {
@@ -164,6 +173,17 @@ pub struct ibv_mr {
     pub handle: u32,
     pub lkey: u32,
     pub rkey: u32,
+}
+
+pub const IBV_MW_TYPE_2: c_int = 2;
+
+#[repr(C)]
+pub struct ibv_mw {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    pub rkey: u32,
+    pub handle: u32,
+    pub type_: c_int,
 }
 
 #[repr(C)]
@@ -243,6 +263,7 @@ pub const IBV_QP_RETRY_CNT: c_int = 1 << 10;
 pub const IBV_QP_RNR_RETRY: c_int = 1 << 11;
 pub const IBV_QP_MAX_QP_RD_ATOMIC: c_int = 1 << 13;
 pub const IBV_QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
+pub const IBV_QP_DEST_QPN: c_int = 1 << 20;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
@@ -322,6 +343,8 @@ pub const IBV_WR_SEND: c_int = 2;
 pub const IBV_WR_RDMA_READ: c_int = 4;
 pub const IBV_WR_ATOMIC_CMP_AND_SWP: c_int = 5;
 pub const IBV_WR_ATOMIC_FETCH_AND_ADD: c_int = 6;
+pub const IBV_WR_LOCAL_INV: c_int = 7;
+pub const IBV_WR_BIND_MW: c_int = 8;
 pub const IBV_SEND_FENCE: c_uint = 1;
 pub const IBV_SEND_SIGNALED: c_uint = 1 << 1;
 pub const IBV_SEND_INLINE: c_uint = 1 << 3;
@@ -356,6 +379,24 @@ pub union ibv_wr_union {
     pub atomic: ibv_wr_atomic,
 }
 
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_mw_bind_info {
+    pub mr: *mut ibv_mr,
+    pub addr: u64,
+    pub length: u64,
+    pub mw_access_flags: c_uint,
+}
+
+/// `bind_mw` in a work request.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ibv_wr_bind_mw {
+    pub mw: *mut ibv_mw,
+    pub rkey: u32,
+    pub bind_info: ibv_mw_bind_info,
+}
+
 #[repr(C)]
 pub struct ibv_send_wr {
     pub wr_id: u64,
@@ -364,10 +405,12 @@ pub struct ibv_send_wr {
     pub num_sge: c_int,
     pub opcode: c_int,
     pub send_flags: c_uint,
+    /// Or `invalidate_rkey`.
     pub imm_data: u32,
     pub wr: ibv_wr_union,
-    /// `qp_type`, `bind_mw` and `tso`, for none of which Farside has a use.
-    pub _unused: [u64; 7],
+    /// `qp_type`, for which Farside has no use.
+    pub _unused: u64,
+    pub bind_mw: ibv_wr_bind_mw,
 }
 
 #[repr(C)]
@@ -506,6 +549,8 @@ pub struct rdma_cm_event {
 const _: () = {
     const OPS: usize = offset_of!(ibv_context, ops);
     assert!(OPS == 8);
+    assert!(OPS + offset_of!(ibv_context_ops, alloc_mw) == 64);
+    assert!(OPS + offset_of!(ibv_context_ops, dealloc_mw) == 80);
     assert!(OPS + offset_of!(ibv_context_ops, poll_cq) == 96);
     assert!(OPS + offset_of!(ibv_context_ops, req_notify_cq) == 104);
     assert!(OPS + offset_of!(ibv_context_ops, post_send) == 208);

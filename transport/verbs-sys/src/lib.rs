@@ -4,6 +4,7 @@
 //! ```text
 //! Verbs ---- Context ---- ProtectionDomain ---- MemoryRegion<M> ---- M: Memory
 //!   |           |                 |
+//!   |           |                 '----- MemoryWindow
 //!   |           '---- CompletionQueue
 //!   |                             |
 //! EventChannel ---- CmId ---- QueuePair      post_send(SendList), post_receive
@@ -59,6 +60,7 @@ pub mod litmus;
 mod memory;
 mod queue_pair;
 mod send_list;
+mod window;
 
 pub use addresses::local_addresses;
 pub use cm::{CmId, CmIdKey, ConnectionParameters, Depths, Event, EventChannel, EventKind};
@@ -73,3 +75,4 @@ pub use library::{LoadError, Verbs};
 pub use memory::{Access, BoundsError, Buffer, LocalSlice, Memory, MemoryRegion, RemoteAddress};
 pub use queue_pair::{QueuePair, QueuePairLimits, QueuePairSettings, QueuePairState, ack_deadline};
 pub use send_list::{Operation, SendFlags, SendList};
+pub use window::{MemoryWindow, WindowRange};

@@ -35,7 +35,7 @@ impl fmt::Display for Outcome {
 
 type Promise = fn(&Litmus) -> ends::Result<String>;
 
-const PROMISES: [(&str, Promise); 18] = [
+const PROMISES: [(&str, Promise); 19] = [
     ("settings are bounded", Litmus::settings),
     ("WRITE, then READ", Litmus::write_then_read),
     ("inline WRITE", Litmus::write_inline),
@@ -48,6 +48,7 @@ const PROMISES: [(&str, Promise); 18] = [
     ("completion events", Litmus::events),
     ("a connection can be refused", Litmus::rejection),
     ("rights are enforced", Litmus::rights),
+    ("a window bounds WRITE", Litmus::windows),
     ("a failed queue pair flushes", Litmus::flush),
     ("the peer learns of the end", Litmus::disconnect),
     ("a fence stops work in flight", Litmus::fence),

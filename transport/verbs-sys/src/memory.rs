@@ -6,6 +6,7 @@
 use crate::context::ProtectionDomain;
 use crate::error::RegisterError;
 use crate::ffi;
+use crate::window::WindowRange;
 use rustix::process::{Resource, getrlimit};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -130,6 +131,10 @@ impl Access {
     pub const REMOTE_WRITE: Self = Self(ffi::IBV_ACCESS_REMOTE_WRITE | ffi::IBV_ACCESS_LOCAL_WRITE);
     /// Peers may use atomic operations; with local writing, which that needs.
     pub const REMOTE_ATOMIC: Self = Self(ffi::IBV_ACCESS_REMOTE_ATOMIC | ffi::IBV_ACCESS_LOCAL_WRITE);
+
+    /// Memory windows may be bound over it: nothing more for peers by itself, but with local writing windows may let
+    /// them write.
+    pub const WINDOWS: Self = Self(ffi::IBV_ACCESS_MW_BIND | ffi::IBV_ACCESS_LOCAL_WRITE);
 
     const fn writes(self) -> bool {
         self.0 & ffi::IBV_ACCESS_LOCAL_WRITE != 0
@@ -290,6 +295,15 @@ impl<M: Memory> MemoryRegion<M> {
             writable: self.access.writes(),
             _region: PhantomData,
         })
+    }
+
+    /// A part of it, to bind a window over.
+    pub fn window_range(&self, offset: usize, len: usize) -> Result<WindowRange<'_>, BoundsError> {
+        if len == 0 || offset > self.len || len > self.len - offset {
+            return Err(BoundsError { offset, len, memory_len: self.len });
+        }
+        let address = (self.start.addr().get() + offset) as u64;
+        Ok(WindowRange::new(self.raw, address, len as u64))
     }
 
     /// The words that `len` bytes from `offset` on begin in, the last one perhaps not used to its end.

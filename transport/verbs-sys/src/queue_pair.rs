@@ -48,6 +48,8 @@ pub enum QueuePairState {
 pub struct QueuePairSettings {
     /// Its state. Soft-iWARP does not tell, and says reset.
     pub state: QueuePairState,
+    /// The number of the peer's queue pair on its device; 0 over iWARP.
+    pub peer: u32,
     /// A lost packet is sent again after 4.096 us x 2^this, times up to four; 0: never. An iWARP device leaves this
     /// to TCP and says 0.
     pub ack_timeout: u8,
@@ -292,7 +294,8 @@ impl QueuePair {
             | ffi::IBV_QP_RETRY_CNT
             | ffi::IBV_QP_RNR_RETRY
             | ffi::IBV_QP_MAX_QP_RD_ATOMIC
-            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC;
+            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC
+            | ffi::IBV_QP_DEST_QPN;
         // SAFETY: a queue pair, and room for its attributes.
         let result = unsafe { query(self.raw.as_ptr(), attributes.as_mut_ptr(), mask, init.as_mut_ptr()) };
         zero("ibv_query_qp", result)?;
@@ -307,6 +310,7 @@ impl QueuePair {
                 ffi::IBV_QPS_ERR => QueuePairState::Error,
                 other => QueuePairState::Other(other),
             },
+            peer: attributes.dest_qp_num,
             ack_timeout: attributes.timeout,
             retry_count: attributes.retry_cnt,
             rnr_retry_count: attributes.rnr_retry,

@@ -4,6 +4,7 @@ use crate::completion::RequestId;
 use crate::error::PostError;
 use crate::ffi;
 use crate::memory::{LocalSlice, RemoteAddress};
+use crate::window::{MemoryWindow, WindowRange};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -63,7 +64,26 @@ pub enum Operation<'a> {
         /// What is added to it.
         add: u64,
     },
+    /// Lets the peer of this queue pair, and nobody else, WRITE into a range, with the window's
+    /// [next key](MemoryWindow::next_key). Nothing goes to the peer.
+    Bind {
+        /// The window, which is not bound.
+        window: &'a MemoryWindow,
+        /// Of a region that allows windows.
+        over: WindowRange<'a>,
+    },
+    /// Ends that: what the peer WRITEs with the window's key from then on is refused. Waits for what it did before.
+    Invalidate {
+        /// The window's key.
+        key: u32,
+    },
 }
+
+const NO_BINDING: ffi::ibv_wr_bind_mw = ffi::ibv_wr_bind_mw {
+    mw: std::ptr::null_mut(),
+    rkey: 0,
+    bind_info: ffi::ibv_mw_bind_info { mr: std::ptr::null_mut(), addr: 0, length: 0, mw_access_flags: 0 },
+};
 
 /// How a work request runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -173,6 +193,7 @@ impl<'a, const N: usize> SendList<'a, N> {
             atomic: ffi::ibv_wr_atomic { remote_addr: at.address, compare_add, swap, rkey: at.key },
         };
         const NOWHERE: RemoteAddress = RemoteAddress { address: 0, key: 0 };
+        const NOTHING: ffi::ibv_sge = ffi::ibv_sge { addr: 0, length: 0, lkey: 0 };
         let (opcode, buffer, inline, wr) = match operation {
             Operation::Read { into, from } => {
                 arriving(into)?;
@@ -192,6 +213,8 @@ impl<'a, const N: usize> SendList<'a, N> {
                 one_word(found, at)?;
                 (ffi::IBV_WR_ATOMIC_FETCH_AND_ADD, sge(found), false, atomic(at, add, 0))
             }
+            Operation::Bind { .. } => (ffi::IBV_WR_BIND_MW, NOTHING, false, rdma(NOWHERE)),
+            Operation::Invalidate { .. } => (ffi::IBV_WR_LOCAL_INV, NOTHING, false, rdma(NOWHERE)),
         };
         let places = if flags.signalled { self.silent + 1 } else { 0 };
         self.requests[self.len].write(ffi::ibv_send_wr {
@@ -199,14 +222,18 @@ impl<'a, const N: usize> SendList<'a, N> {
             // Set when it is posted, for until then the list may move.
             next: std::ptr::null_mut(),
             sg_list: std::ptr::null_mut(),
-            num_sge: 1,
+            num_sge: i32::from(!matches!(operation, Operation::Bind { .. } | Operation::Invalidate { .. })),
             opcode,
             send_flags: if flags.signalled { ffi::IBV_SEND_SIGNALED } else { 0 }
                 | if flags.fence { ffi::IBV_SEND_FENCE } else { 0 }
                 | if inline { ffi::IBV_SEND_INLINE } else { 0 },
-            imm_data: 0,
+            imm_data: if let Operation::Invalidate { key } = operation { key } else { 0 },
             wr,
-            _unused: [0; 7],
+            _unused: 0,
+            bind_mw: match operation {
+                Operation::Bind { window, over } => window.binding(over),
+                _ => NO_BINDING,
+            },
         });
         self.buffers[self.len].write(buffer);
         self.len += 1;

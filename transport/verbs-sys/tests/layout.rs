@@ -33,7 +33,7 @@ fn facts() -> Facts {
     let mut facts = Facts(Vec::new());
     structs! { facts:
         ibv_device { node_type, transport_type, name, dev_name, dev_path, ibdev_path }
-        ibv_context_ops { poll_cq, req_notify_cq, post_send, post_recv }
+        ibv_context_ops { alloc_mw, dealloc_mw, poll_cq, req_notify_cq, post_send, post_recv }
         ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat }
         ibv_device_attr {
             fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id, vendor_part_id, hw_ver, max_qp,
@@ -50,6 +50,8 @@ fn facts() -> Facts {
         }
         ibv_pd { context, handle }
         ibv_mr { context, pd, addr, length, handle, lkey, rkey }
+        ibv_mw { context, pd, rkey, handle }
+        ibv_mw_bind_info { mr, addr, length, mw_access_flags }
         ibv_comp_channel { context, fd, refcnt }
         ibv_cq { context, channel, cq_context, handle, cqe, mutex, cond, comp_events_completed, async_events_completed }
         ibv_wc {
@@ -71,7 +73,7 @@ fn facts() -> Facts {
             events_completed,
         }
         ibv_sge { addr, length, lkey }
-        ibv_send_wr { wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, wr }
+        ibv_send_wr { wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, wr, bind_mw }
         ibv_recv_wr { wr_id, next, sg_list, num_sge }
         ibv_async_event { element, event_type }
         rdma_event_channel { fd }
@@ -101,10 +103,23 @@ fn facts() -> Facts {
         let offset = offset_of!(ibv_send_wr, wr) + offset;
         facts.0.push((format!("offsetof(struct ibv_send_wr, {place})"), offset as u64));
     }
+    for (place, offset) in [
+        ("bind_mw.mw", offset_of!(ibv_wr_bind_mw, mw)),
+        ("bind_mw.rkey", offset_of!(ibv_wr_bind_mw, rkey)),
+        ("bind_mw.bind_info", offset_of!(ibv_wr_bind_mw, bind_info)),
+    ] {
+        let offset = offset_of!(ibv_send_wr, bind_mw) + offset;
+        facts.0.push((format!("offsetof(struct ibv_send_wr, {place})"), offset as u64));
+    }
+    let invalidate_rkey = offset_of!(ibv_send_wr, imm_data) as u64;
+    facts.0.push(("offsetof(struct ibv_send_wr, invalidate_rkey)".into(), invalidate_rkey));
+    // Its name is a word of Rust's.
+    facts.0.push(("offsetof(struct ibv_mw, type)".into(), offset_of!(ibv_mw, type_) as u64));
     facts.0.push(("sizeof(union ibv_gid)".into(), size_of::<ibv_gid>() as u64));
     facts.0.push(("_Alignof(union ibv_gid)".into(), align_of::<ibv_gid>() as u64));
     constants! { facts:
-        IBV_TRANSPORT_IB IBV_TRANSPORT_IWARP IBV_ATOMIC_NONE IBV_ATOMIC_HCA IBV_ATOMIC_GLOB IBV_PORT_DOWN IBV_PORT_INIT
+        IBV_DEVICE_MEM_WINDOW_TYPE_2A IBV_DEVICE_MEM_WINDOW_TYPE_2B IBV_ACCESS_MW_BIND IBV_MW_TYPE_2 IBV_WR_LOCAL_INV
+        IBV_WR_BIND_MW IBV_QP_DEST_QPN IBV_TRANSPORT_IB IBV_TRANSPORT_IWARP IBV_ATOMIC_NONE IBV_ATOMIC_HCA IBV_ATOMIC_GLOB IBV_PORT_DOWN IBV_PORT_INIT
         IBV_PORT_ARMED IBV_PORT_ACTIVE IBV_LINK_LAYER_INFINIBAND IBV_LINK_LAYER_ETHERNET IBV_ACCESS_LOCAL_WRITE
         IBV_ACCESS_REMOTE_WRITE IBV_ACCESS_REMOTE_READ IBV_ACCESS_REMOTE_ATOMIC IBV_WC_SUCCESS IBV_QPT_RC
         IBV_QPS_RESET IBV_QPS_INIT IBV_QPS_RTR IBV_QPS_RTS IBV_QPS_ERR IBV_QP_STATE IBV_QP_AV IBV_QP_PATH_MTU

@@ -64,6 +64,10 @@ struct Settings {
     #[arg(short = 'x', long, value_name = "N")]
     gid_index: Option<u32>,
 
+    /// Let clients WRITE over RDMA only into blocks that they leased, by memory windows of the device
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    memory_windows: Option<bool>,
+
     /// Address on which to serve /metrics (Prometheus) and /healthz over HTTP, without a token [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "FARSIDE_METRICS")]
     metrics: Option<SocketAddr>,
@@ -213,6 +217,7 @@ impl Settings {
             device: self.device.or(other.device),
             device_port: self.device_port.or(other.device_port),
             gid_index: self.gid_index.or(other.gid_index),
+            memory_windows: self.memory_windows.or(other.memory_windows),
             metrics: self.metrics.or(other.metrics),
             memory: self.memory.or(other.memory),
             shards: self.shards.or(other.shards),
@@ -257,6 +262,7 @@ impl Settings {
                 Some(path) => Socket::At(path),
             },
             rdma: self.rdma.map(|address| SocketAddr::new(address, 0)),
+            memory_windows: self.memory_windows.unwrap_or(default.memory_windows),
             metrics: self.metrics,
             memory: self.memory.map_or(default.memory, |size| size.as_u64()),
             shards: self.shards,
@@ -337,6 +343,7 @@ mod tests {
             device = "mlx5_0"
             device-port = 8
             gid-index = 9
+            memory-windows = true
             metrics = "[::1]:9100"
             memory = "2MiB"
             shards = 3
@@ -357,6 +364,7 @@ mod tests {
             listen: "[::1]:5".parse().unwrap(),
             socket: Socket::Off,
             rdma: Some("10.0.0.1:0".parse().unwrap()),
+            memory_windows: true,
             metrics: Some("[::1]:9100".parse().unwrap()),
             memory: 2 << 20,
             shards: Some(3),

@@ -1,13 +1,15 @@
 //! What Farside relies on of a verbs device, one promise after another.
 
+use super::Error;
 use super::Litmus;
 use super::ends::{ACK_TIMEOUT, End, HEAP_LEN, LIMIT, LIMITS, Result, check, expect_event};
 use crate::{
-    Access, BoundsError, Buffer, CmId, Completion, EventChannel, EventKind, MemoryRegion, Operation,
-    PostError, ProtectionDomain, QueuePairState, RemoteAddress, SendFlags, SendList, Status, Transport,
-    Verbs, ack_deadline,
+    Access, BoundsError, Buffer, CmId, Completion, EventChannel, EventKind, MemoryRegion, MemoryWindow,
+    Operation, PostError, ProtectionDomain, QueuePairState, RemoteAddress, SendFlags, SendList, Status,
+    Transport, Verbs, ack_deadline,
 };
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,11 +17,27 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: u64 = 1000;
 
+/// The vendor that soft-RoCE says it is of.
+const SOFT_ROCE: u32 = 0xff_ffff;
+
 /// What is said of a promise about atomic operations.
 const NO_ATOMICS: &str = "the device has no atomics";
 
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (seed.wrapping_mul(0x9e37_79b9).wrapping_add(at * 131) >> 3) as u8).collect()
+}
+
+/// Seconds that `what` takes.
+fn median(mut what: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut times = (0..200)
+        .map(|_| {
+            let began = Instant::now();
+            what()?;
+            Ok(began.elapsed())
+        })
+        .collect::<Result<Vec<_>>>()?;
+    times.sort_unstable();
+    Ok(times[times.len() / 2].as_secs_f64())
 }
 
 /// WRITEs one number after another to `word`, each behind a longer WRITE, until that fails or it is to `stop`.
@@ -336,6 +354,59 @@ impl Litmus {
         Ok(format!("{status}, the word is as it was"))
     }
 
+    /// A window lets the peer of one queue pair WRITE to a range, until it is invalidated. Soft-RoCE is known to look at
+    /// the bounds of the range's region alone.
+    pub(super) fn windows(&self) -> Result<String> {
+        const RANGE: Range<usize> = 4096..4160;
+        let attributes = self.server.listener.context()?.attributes()?;
+        if attributes.memory_windows_max == 0 {
+            return Ok("the device has none of type 2".into());
+        }
+        let domain = self.end.queue_pair.domain();
+        let region = MemoryRegion::new(domain, Buffer::new(HEAP_LEN), Access::WINDOWS)?;
+        // By `client` to `at` with `key`: how it ended, and whether it changed anything.
+        let write = |client: &End, at: usize, key: u32| {
+            region.store(at, 0)?;
+            let to = RemoteAddress { key, ..region.remote() }.add(at as u64);
+            let status = client.run(&[Operation::WriteInline { bytes: &[1; 8], to }])?;
+            Ok::<_, Error>((status, region.load(at)? != 0))
+        };
+        let mut told = Vec::new();
+        for (who, at, ended, is_right) in [
+            ("within", RANGE.start, false, true),
+            ("by another peer", RANGE.start, false, false),
+            ("after its end", RANGE.start, true, false),
+            ("outside", RANGE.end, false, false),
+        ] {
+            let (client, end, _keys) = self.server.connection()?;
+            let (other, _other_end, _keys) = self.server.connection()?;
+            // It goes before its queue pair: soft-RoCE would keep whoever destroys that for most of a minute.
+            let mut window = MemoryWindow::new(domain)?;
+            let over = region.window_range(RANGE.start, RANGE.len())?;
+            end.run_well(&[Operation::Bind { window: &window, over }])?;
+            window.bound();
+            let key = window.key();
+            if ended {
+                end.run_well(&[Operation::Invalidate { key }])?;
+            }
+            let (status, changed) = write(if who == "by another peer" { &other } else { &client }, at, key)?;
+            let is_excused = who == "outside" && attributes.vendor == SOFT_ROCE;
+            check(is_excused || (changed, status == Status::SUCCESS) == (is_right, is_right), || {
+                format!(
+                    "a WRITE {who} ended with {status}, and changed {}",
+                    if changed { "it" } else { "nothing" }
+                )
+            })?;
+            told.push(format!("{who} {}", if changed { "carried out" } else { "refused" }));
+        }
+        let known = if told.contains(&"outside carried out".into()) {
+            ", for soft-RoCE looks at the region's bounds alone"
+        } else {
+            ""
+        };
+        Ok(format!("WRITEs {}{known}", told.join(", ")))
+    }
+
     /// A failed queue pair gives back what was posted to it.
     pub(super) fn flush(&self) -> Result<String> {
         let (_client, end, _keys) = self.server.connection()?;
@@ -471,17 +542,23 @@ impl Litmus {
         let mut told = Vec::new();
         let mut unit = None;
         for (name, operations) in &lists {
-            let mut times = (0..200)
-                .map(|_| {
-                    let began = Instant::now();
-                    self.client.run_well(operations)?;
-                    Ok(began.elapsed())
-                })
-                .collect::<Result<Vec<_>>>()?;
-            times.sort_unstable();
-            let median = times[times.len() / 2];
+            let median = median(|| self.client.run_well(operations))?;
             let unit = *unit.get_or_insert(median);
-            told.push(format!("{name} {:.2}", median.as_secs_f64() / unit.as_secs_f64()));
+            told.push(format!("{name} {:.2}", median / unit));
+        }
+        if self.server.listener.context()?.attributes()?.memory_windows_max > 0 {
+            // On the server's side, where nothing goes over the network.
+            let region = MemoryRegion::new(self.end.queue_pair.domain(), Buffer::new(4096), Access::WINDOWS)?;
+            let mut window = MemoryWindow::new(region.domain())?;
+            let over = region.window_range(0, 64)?;
+            let median = median(|| {
+                let key = window.next_key();
+                self.end
+                    .run_well(&[Operation::Bind { window: &window, over }, Operation::Invalidate { key }])?;
+                window.bound();
+                Ok(())
+            })?;
+            told.push(format!("a window bound and ended {:.2}", median / unit.expect("READs came first")));
         }
         Ok(told.join(", "))
     }

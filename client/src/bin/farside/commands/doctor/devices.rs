@@ -30,6 +30,7 @@ struct Facts {
     work_requests_max: u32,
     memory_regions_max: u32,
     memory_region_bytes_max: u64,
+    memory_windows_max: u32,
     responder_resources_max: u8,
     initiator_depth_max: u8,
     ports: Vec<Port>,
@@ -143,6 +144,7 @@ impl Facts {
             work_requests_max: attributes.work_requests_max,
             memory_regions_max: attributes.memory_regions_max,
             memory_region_bytes_max: attributes.memory_region_len_max,
+            memory_windows_max: attributes.memory_windows_max,
             responder_resources_max: attributes.responder_resources_max,
             initiator_depth_max: attributes.initiator_depth_max,
             ports: ports.iter().map(|port| Port::of(*transport, port)).collect(),
@@ -301,10 +303,11 @@ fn why_chosen(entry: &GidEntry) -> &'static str {
 
 fn limits(attributes: &DeviceAttributes) -> String {
     format!(
-        "at most {} queue pairs, {} work requests in each, memory regions of {}, {} READs at a time",
+        "at most {} queue pairs, {} work requests in each, memory regions of {}, {} windows, {} READs at a time",
         attributes.queue_pairs_max,
         attributes.work_requests_max,
         size(attributes.memory_region_len_max),
+        attributes.memory_windows_max,
         attributes.responder_resources_max.min(attributes.initiator_depth_max),
     )
 }
@@ -367,6 +370,7 @@ mod tests {
             work_requests_max: 64,
             completions_max: 64,
             memory_regions_max: 9,
+            memory_windows_max: 7,
             memory_region_len_max: 3 << 30,
             responder_resources_max: 16,
             initiator_depth_max: 8,
@@ -421,7 +425,10 @@ mod tests {
             (2, "GID 1 ::ffff:10.0.0.1 RoCE v1 eth0: not taken: RoCE v1"),
             (3, "GID 2 ::ffff:10.0.0.1 RoCE v2 eth0: TAKEN"),
             (4, "GID 3 2001:db8::1 RoCE v2 eth0: to be had"),
-            (5, "at most 1000 queue pairs, 64 work requests in each, memory regions of 3 GiB, 8 READs"),
+            (
+                5,
+                "at most 1000 queue pairs, 64 work requests in each, memory regions of 3 GiB, 7 windows, 8 READs",
+            ),
         ] {
             assert!(details[line].contains(says), "{details:?}");
         }
