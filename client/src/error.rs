@@ -39,11 +39,6 @@ pub enum Error {
          existing keys are served"
     )]
     IndexFull,
-    /// The record is damaged and stays so.
-    #[error(
-        "the record of this key is damaged: put the key again, and look for failing memory on the server's host"
-    )]
-    Corrupt,
     /// fetch-add on a value that is no counter.
     #[error(
         "the value is no counter, so nothing can be added to it: delete the key to start counting from 0"
@@ -109,7 +104,6 @@ impl Error {
             Self::Deadline(_) => ErrorKind::Deadline,
             Self::Indeterminate(_) => ErrorKind::Indeterminate,
             Self::IndexFull => ErrorKind::Full,
-            Self::Corrupt => ErrorKind::Corrupt,
             Self::ReadOnly => ErrorKind::Refused,
             Self::ScanVoid => ErrorKind::Incompatible,
             Self::Unavailable { .. } | Self::Start(_) => ErrorKind::Unavailable,

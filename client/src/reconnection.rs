@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(reconnection.begin(), None, "one is under way");
         let mut longest = Duration::ZERO;
         for _ in 0..40 {
-            reconnection.end(Some(Error::Corrupt));
+            reconnection.end(Some(Error::ReadOnly));
             let pause = reconnection.begin().unwrap();
             assert!(pause + Duration::from_millis(10) >= longest && pause <= BACKOFF_LAST);
             longest = longest.max(pause);

@@ -408,7 +408,9 @@ impl Task<'_, '_> {
             }
             Failure::Corrupt => {
                 self.sweeper.hurry();
-                ErrorKind::Corrupt
+                let message = "the record of this key is damaged, and is dropped within seconds: put the key again then, \
+                               and look for failing memory, or for a client that writes where it should not";
+                return fail(ErrorKind::Corrupt, message, id, out);
             }
             Failure::NotACounter | Failure::Overflow => ErrorKind::Invalid,
         };

@@ -146,10 +146,10 @@ impl Attempt {
     pub(crate) fn from_failure<T>(failure: Failure, outcome: &mut Outcome<T>) -> Self {
         outcome.fail(match failure {
             Failure::Deadline => return Self::Unfinished,
-            Failure::Contended => return Self::TwoSided,
+            // Of a damaged record the server is to know, which drops it.
+            Failure::Contended | Failure::Corrupt => return Self::TwoSided,
             Failure::Indeterminate => Error::Indeterminate("the connection broke".into()),
             Failure::Full => Error::IndexFull,
-            Failure::Corrupt => Error::Corrupt,
             Failure::NotACounter => Error::NotACounter,
             Failure::Overflow => Error::Overflow,
         })

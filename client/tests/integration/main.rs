@@ -4,6 +4,7 @@ mod bad_input;
 mod cancel;
 mod command;
 mod connections;
+mod damage;
 mod operations;
 #[path = "../rdma/mod.rs"]
 mod rdma;
