@@ -15,7 +15,10 @@ const LINK_VARIABLE: &str = "FARSIDE_TEST_LINK";
 
 const PHASE: Duration = Duration::from_secs(2);
 /// What is not as it was by then will not be.
-const RECOVERY_MAX: Duration = Duration::from_secs(60);
+const RECOVERY_MAX: Duration = Duration::from_secs(90);
+/// On a busy machine soft-RoCE of Linux 6.1 sometimes takes nothing in after its link came back, until that goes down and
+/// comes back once more.
+const DEAF: Duration = Duration::from_secs(20);
 
 struct SetOnDrop<'a>(&'a AtomicBool);
 
@@ -67,9 +70,15 @@ fn what_clients_over_a_bad_link_are_told_is_linearizable_and_they_recover() {
                     "is this the link? {meanwhile} of {well} calls"
                 );
                 make_it("well");
-                let patience = Instant::now() + RECOVERY_MAX;
+                let (patience, mut deaf) = (Instant::now() + RECOVERY_MAX, Instant::now() + DEAF);
                 while calls_in_a_phase() < well / 4 {
                     assert!(Instant::now() < patience, "throughput does not come back");
+                    if Instant::now() > deaf {
+                        println!("after {bad} the link is not heard of: down and up again");
+                        make_it("down");
+                        make_it("well");
+                        deaf = Instant::now() + DEAF;
+                    }
                 }
             }
             is_over.store(true, Ordering::Relaxed);
