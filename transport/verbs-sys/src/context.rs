@@ -289,6 +289,7 @@ impl Verbs {
         }
         // SAFETY: it is in the list, so it stays open.
         let context = Arc::new(unsafe { Context::new(self, raw, false) }?);
+        context.bridge_gap()?;
         known.push(Arc::clone(&context));
         Ok(context)
     }
@@ -327,6 +328,22 @@ impl Context {
         let context = Self { raw, verbs, owned, name, poll_cq, notify, post_send, post_recv };
         nonblocking(context.event_fd())?;
         Ok(context)
+    }
+
+    /// To be called once, before anything is made of a context that stays open for ever.
+    ///
+    /// Soft-iWARP maps each queue into the process, at the first free page of the context's own count, and its library
+    /// takes page 0x90 for a failure. So a queue that is never used lies across that page, from the first one on.
+    fn bridge_gap(&self) -> Result<(), VerbsError> {
+        const SOFT_IWARP: u32 = 0x62_6d_74;
+        /// The library's completions have 32 bytes at least; this takes a megabyte or so of the kernel's memory.
+        const ENTRIES: c_int = (0x90 + 1) * 4096 / 32;
+        if self.attributes()?.vendor != SOFT_IWARP {
+            return Ok(());
+        }
+        // SAFETY: an open context; the queue is left to its end.
+        let queue = unsafe { (self.verbs.ibv.ibv_create_cq)(self.raw(), ENTRIES, null_mut(), null_mut(), 0) };
+        not_null("ibv_create_cq", queue).map(drop)
     }
 
     /// The device's name.
