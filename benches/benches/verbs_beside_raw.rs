@@ -4,6 +4,8 @@
 //! beside a READ of as many bytes, an UPDATE beside [WRITE, CAS], a DELETE beside a CAS. The bare ones go to a second
 //! table, into memory that nobody uses.
 //!
+//! And what does an UPDATE cost that the server makes, asked by SEND on the device, beside one asked over TCP?
+//!
 //! `FARSIDE_TEST_RDMA=ADDRESS cargo bench --bench verbs_beside_raw`; without it there is nothing to measure.
 
 use farside::server::Config;
@@ -12,7 +14,7 @@ use farside_hashtable::{Chain, Step};
 use farside_protocol::wire::Wants;
 use farside_protocol::{Key, Record, Superblock};
 use farside_transport::channel::{Channel, IoThread, Options, block_on};
-use farside_transport::verbs::{Connector, Rdma, Verbs, VerbsLane};
+use farside_transport::verbs::{Connector, Verbs, VerbsLane};
 use farside_transport::{Denied, Fabric as _, Lane as _, Posted};
 use hdrhistogram::Histogram;
 use std::hint::black_box;
@@ -72,13 +74,36 @@ fn main() {
         }
         print("DELETE", "CAS", &times);
     }
+    two_sided(address, rounds);
+}
+
+fn two_sided(address: IpAddr, rounds: u32) {
+    // TCP over the device's own address, not over loopback's.
+    let config = Config { listen: (address, 0).into(), insecure: true, ..config(address) };
+    let builder = Client::builder().deadline(LIMIT);
+    let over_verbs = builder.clone().transport(TransportChoice::Verbs).deny("atomic");
+    let table = Embedded::start(config, over_verbs).expect("a server with the device");
+    let tcp = builder.address(&table.address()).transport(TransportChoice::Tcp).connect_blocking();
+    let mut sessions = [table.session(), tcp.and_then(|client| client.session())];
+    let mut times = [histogram(), histogram()];
+    for _ in 0..rounds {
+        for (session, times) in sessions.iter_mut().zip(&mut times) {
+            let session = session.as_mut().expect("a session");
+            record(times, || {
+                black_box(session.put("key", [7; VALUE_LEN]).expect("no failure"));
+            });
+        }
+    }
+    print("two-sided UPDATE over SEND/RECV", "over TCP", &times);
+}
+
+fn config(rdma: IpAddr) -> Config {
+    Config { memory: 64 << 20, shards: Some(1), rdma: Some((rdma, 0).into()), ..Config::default() }
 }
 
 fn start(rdma: IpAddr) -> Embedded {
-    let config =
-        Config { memory: 64 << 20, shards: Some(1), rdma: Some((rdma, 0).into()), ..Config::default() };
     let builder = Client::builder().transport(TransportChoice::Verbs).deadline(LIMIT);
-    Embedded::start(config, builder).expect("a server with the device")
+    Embedded::start(config(rdma), builder).expect("a server with the device")
 }
 
 /// Work requests without a table.
@@ -98,10 +123,9 @@ impl Raw {
         let table = start(rdma);
         let thread = Arc::new(IoThread::start().expect("a thread"));
         let address = table.address().parse().expect("an address");
-        let options = Options { wants: Wants::QueuePairs, ..Options::new(address) };
+        let options = Options { wants: Wants::QueuePairs, connect_timeout: LIMIT, ..Options::new(address) };
         let (channel, _) = block_on(Channel::connect(&thread, options)).expect("a session");
-        let connector =
-            Connector::new(&channel, Denied::default(), LIMIT, Rdma::default()).expect("a queue pair");
+        let connector = Connector::new(&channel, Denied::default()).expect("a queue pair");
         let fabric = connector.open().expect("the first one");
         let shard = channel.welcome().shards[0];
         let has_atomics = fabric.capabilities().atomics != farside_transport::AtomicScope::None;

@@ -125,17 +125,16 @@ async fn reach(settings: &Settings, thread: &Arc<IoThread>) -> Result<Reach, Fai
     Ok(Reach { memory: None, channel, why_not })
 }
 
-/// Opens a session of its own for queue pairs, and connects the first.
+/// Opens a session of its own with queue pairs: one for its messages, and the first for one-sided operations.
 async fn connect_queue_pairs(
     settings: &Settings,
     thread: &Arc<IoThread>,
     options: Options,
 ) -> Result<Reach, Failure> {
-    let options = Options { wants: Wants::QueuePairs, ..options };
+    let options = Options { wants: Wants::QueuePairs, rdma: settings.rdma.clone(), ..options };
     let (channel, _) = Channel::connect(thread, options).await?;
-    let (of, denied, limit) = (channel.clone(), settings.denied, settings.deadline);
-    let rdma = settings.rdma.clone();
-    let connector = thread.run_blocking(move || Connector::new(&of, denied, limit, rdma)).await;
+    let (of, denied) = (channel.clone(), settings.denied);
+    let connector = thread.run_blocking(move || Connector::new(&of, denied)).await;
     let connector = connector
         .unwrap_or_else(|| Err(SetupError::System(std::io::Error::other("the client is ending"))))
         .map_err(Failure::Verbs)?;

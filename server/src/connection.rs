@@ -4,7 +4,8 @@ use crate::budget::Budget;
 use crate::inbox::{FrameError, Inbox};
 use crate::stream::Stream;
 use farside_protocol::ErrorKind;
-use farside_protocol::wire::Response;
+use farside_protocol::wire::{PARTING, Response};
+use farside_transport::verbs::Pipe;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,7 +44,11 @@ pub(crate) enum End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        match error.kind() {
+            // A queue pair's messages, which are checked before what is in them.
+            io::ErrorKind::InvalidData => Self::Garbage(PARTING, error.to_string()),
+            _ => Self::Io(error),
+        }
     }
 }
 
@@ -84,6 +89,21 @@ impl Connection {
 
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Goes on over the queue pair that `pipe` brings, if it does before the connection ends or was silent for longer
+    /// than its lease.
+    pub(crate) async fn go_over(&mut self, pipe: impl Future<Output = Option<Arc<Pipe>>>) -> Result<(), End> {
+        let pipe = tokio::select! {
+            pipe = pipe => pipe.ok_or(End::Closed)?,
+            came = self.read() => {
+                came?;
+                return Err(End::Garbage(PARTING, "requests of this session go over its queue pair".into()));
+            }
+        };
+        self.stream.go_over_to(pipe)?;
+        self.forgive();
+        Ok(())
     }
 
     /// Takes room for a large request that has begun to come in, and waits for it: the rest of the request does too.
@@ -136,6 +156,13 @@ impl Connection {
         self.outbox.clear();
         // One large answer should not hold its memory for as long as the connection lives.
         self.outbox.shrink_to(OUTBOX_MAX);
+        Ok(())
+    }
+
+    /// Writes all answers that wait, and sees that they survive the end of this side.
+    pub(crate) async fn deliver(&mut self) -> Result<(), End> {
+        self.flush().await?;
+        timeout(LINGER, self.stream.flush()).await.map_err(|_| End::SlowReader)??;
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use farside_protocol::wire::{
     judge_preface,
 };
 use farside_transport::fd_passing;
+use farside_transport::verbs::Pipe;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -183,12 +184,14 @@ async fn admit(
     let admitted = match opened {
         Ok(()) => {
             Response::Welcome(welcome(state, &session)).encode(guest.id, &mut connection.outbox);
-            hand_over(connection, &memory).await.map_err(Refusal::from)
+            let pipe = state.rdma.as_ref().filter(|_| guest.via == Via::Verbs);
+            let pipe = pipe.map(|rdma| rdma.expect_pipe(session.ticket));
+            hand_over(connection, &memory, pipe).await.map_err(Refusal::from)
         }
         Err(error) => Err(Refusal::Told(guest.id, ErrorKind::Unavailable, error.to_string())),
     };
     if let Err(refusal) = admitted {
-        // Its memory was not shared yet: there is nothing to fence.
+        // Memory was not shared yet; queue pairs may be connected, and are fenced.
         state.end_session(session);
         return Err(refusal);
     }
@@ -244,12 +247,20 @@ fn descriptors(state: &State, rights: Rights) -> io::Result<Vec<OwnedFd>> {
     state.shards.iter().map(descriptor).collect()
 }
 
-async fn hand_over(connection: &mut Connection, memory: &[OwnedFd]) -> Result<(), End> {
+/// Sends the Welcome and what comes with it, and goes over to the session's own queue pair if it is to have one.
+async fn hand_over(
+    connection: &mut Connection,
+    memory: &[OwnedFd],
+    pipe: Option<impl Future<Output = Option<Arc<Pipe>>>>,
+) -> Result<(), End> {
     connection.flush().await?;
     if !memory.is_empty() {
         let borrowed: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
         let sent = connection.stream().write_with(|socket| fd_passing::send(socket, &borrowed));
         timeout(PATIENCE, sent).await.map_err(|_| End::SlowReader)??;
     }
-    Ok(())
+    match pipe {
+        Some(pipe) => connection.go_over(pipe).await,
+        None => Ok(()),
+    }
 }

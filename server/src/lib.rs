@@ -1,5 +1,5 @@
-//! The Farside server: shards of memory that clients on the same host read and change by themselves, and for all
-//! others a two-sided path over TCP. To be embedded, or run as `farside-server`.
+//! The Farside server: shards of memory that clients on the same host, or with an RDMA device, read and change by
+//! themselves, and for all others a two-sided path over TCP. To be embedded, or run as `farside-server`.
 //!
 //! ```
 //! use farside_server::{Config, Server, Socket};

@@ -153,7 +153,7 @@ async fn part(worker: &Worker, session: &Session, connection: &mut Connection, e
             // What was asked is answered before it.
             let message = "the server is shutting down";
             Response::Error { kind: ErrorKind::Unavailable, message }.encode(PARTING, &mut connection.outbox);
-            let _ = connection.flush().await;
+            let _ = connection.deliver().await;
         }
         End::Silent => {
             log_fault!(

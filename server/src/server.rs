@@ -173,7 +173,7 @@ fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str
             if authority == Authority::Nic {
                 "verbs (one-sided), "
             } else {
-                "verbs (reads one-sided, updates two-sided), "
+                "verbs (reads one-sided, updates two-sided over SEND/RECV), "
             }
         }
         _ => "",

@@ -18,7 +18,7 @@ pub(crate) enum Via {
     Unix,
     /// Its own loads, stores and CAS on the shared memory, beside requests over a Unix socket.
     Shm,
-    /// READs, WRITEs and CAS by its RDMA device, beside requests over TCP.
+    /// READs, WRITEs and CAS by its RDMA device, beside requests by SEND on it.
     Verbs,
 }
 

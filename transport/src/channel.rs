@@ -1,17 +1,20 @@
-//! The two-sided path: requests and answers over one TCP connection or Unix socket.
+//! The two-sided path: requests and answers over one TCP connection or Unix socket, or over one RDMA queue pair.
 //!
 //! ```text
 //! any thread, any executor                       the I/O thread
 //!
-//! call, post --> Outstanding: outbox ----------> writer --> socket
-//!                             calls by id <----- reader <-- socket
+//! call, post --> Outstanding: outbox ----------> writer --> socket or queue pair
+//!                             calls by id <----- reader <--
 //! Call (future) <-- answer or error              clock: deadlines, keepalive
 //!                                                supervisor: connects again when a later call wants it
 //! ```
 //! Requests that come while a write is under way go out together in the next one. A call ends by its deadline,
 //! whatever the server does; dropping its future only loses the answer.
 //!
-//! What a broken connection or a deadline means for a call: if its request was not handed to the kernel whole, it
+//! A session with queue pairs is opened over a socket, and goes on over a queue pair for its messages alone; the socket
+//! stays as a sign of life. When either ends, so does the session.
+//!
+//! What a broken connection or a deadline means for a call: if its request was not handed to kernel or device whole, it
 //! had no effect ([`ErrorKind::Unavailable`](farside_protocol::ErrorKind::Unavailable),
 //! [`Deadline`](farside_protocol::ErrorKind::Deadline)). Otherwise a change may have happened
 //! ([`Indeterminate`](farside_protocol::ErrorKind::Indeterminate)).
@@ -35,6 +38,7 @@ pub use io_thread::IoThread;
 pub use shared::{Lifeline, Pulse};
 
 use crate::address::Address;
+use crate::verbs::{Dial, Rdma, SetupError};
 use farside_protocol::wire::{Request, Rights, Wants, Welcome};
 use shared::{Ending, Shared};
 use std::fmt;
@@ -53,6 +57,8 @@ pub struct Options {
     /// What to ask for beside messages. A session with the shards' memory or with queue pairs is never opened anew
     /// behind its owner's back: what came with it belongs to the old one.
     pub wants: Wants,
+    /// How queue pairs are made, if they are wanted.
+    pub rdma: Rdma,
     /// What the client calls itself in the server's log.
     pub name: String,
     /// How long the server may take to accept a connection and the session.
@@ -67,6 +73,7 @@ impl Options {
             token: Vec::new(),
             rights: Rights::ReadWrite,
             wants: Wants::Messages,
+            rdma: Rdma::default(),
             name: String::new(),
             connect_timeout: Duration::from_secs(5),
         }
@@ -80,6 +87,7 @@ impl fmt::Debug for Options {
             .field("token", &if self.token.is_empty() { "none" } else { "given" })
             .field("rights", &self.rights)
             .field("wants", &self.wants)
+            .field("rdma", &self.rdma)
             .field("name", &self.name)
             .field("connect_timeout", &self.connect_timeout)
             .finish()
@@ -143,6 +151,12 @@ impl Channel {
     /// What the server said when it accepted the current session, or the last one.
     pub fn welcome(&self) -> Arc<Welcome> {
         self.shared().welcome()
+    }
+
+    /// The way to the server's RDMA device, for a session that asked for queue pairs.
+    pub(crate) fn dial(&self) -> Result<Dial, SetupError> {
+        let Options { connect_timeout, rdma, .. } = &self.shared().options;
+        Dial::to(&self.welcome(), *connect_timeout, rdma.clone())
     }
 
     /// Whether the connection stands, as far as is known.

@@ -3,7 +3,7 @@
 //! ```text
 //! plan (farside-hashtable) --Io--> LaneIo --Fabric--> shm     loads, stores and CAS on a shared mapping
 //!                                                    verbs   READ, WRITE and CAS by an RDMA device
-//! two-sided requests ------------> Channel            TCP or a Unix socket, pipelined
+//! two-sided requests ------------> Channel            TCP, a Unix socket or SEND/RECV, pipelined
 //! ```
 //!
 //! | module | what |

@@ -113,13 +113,24 @@ pub struct Active {
     pub reasons: Vec<String>,
 }
 
+impl Active {
+    /// `path` in words, with what carries requests where the transport's name does not say that.
+    const fn words(&self, path: Path) -> &'static str {
+        match (self.transport, path) {
+            (Transport::Verbs, Path::TwoSided) => "two-sided over SEND/RECV",
+            _ => path.name(),
+        }
+    }
+}
+
 impl fmt::Display for Active {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.transport.name(), self.peer)?;
         if let Some(device) = &self.device {
             write!(f, " on {device}")?;
         }
-        write!(f, ": reads {}, updates {}, atomics {}", self.reads, self.updates, self.atomics.name())?;
+        let (reads, updates) = (self.words(self.reads), self.words(self.updates));
+        write!(f, ": reads {reads}, updates {updates}, atomics {}", self.atomics.name())?;
         if !self.reasons.is_empty() {
             write!(f, " (not better because: {})", self.reasons.join("; "))?;
         }
@@ -249,6 +260,11 @@ mod tests {
             "tcp at cache-1:7471: reads two-sided, updates two-sided, atomics none \
              (not better because: shm: the server runs on another host)"
         );
+        let device = Some("siw0 port 1".into());
+        let verbs = Active { transport: Transport::Verbs, device, ..active(Path::OneSided, Path::TwoSided) }
+            .to_string();
+        let says = "verbs at cache-1:7471 on siw0 port 1: reads one-sided, updates two-sided over SEND/RECV, atomics";
+        assert!(verbs.starts_with(says), "{verbs}");
         let unmet = Require::OneSidedReads.check(&active(Path::TwoSided, Path::TwoSided)).unwrap_err();
         assert!(unmet.to_string().starts_with("one-sided-reads is required, but"));
     }

@@ -1,6 +1,7 @@
 //! As many connections as the processes of a busy host have.
 
 use crate::ways::Way;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Barrier;
 use std::thread;
 
@@ -15,8 +16,15 @@ fn key(connection: usize) -> [u8; 8] {
     (connection as u64).to_le_bytes()
 }
 
+/// All clients and their server are one process here, with more descriptors than one usually may have.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
 #[test]
 fn sixty_four_connections_see_each_others_puts_and_never_an_older_one() {
+    raise_descriptor_limit();
     for way in Way::all() {
         let farside = way.start();
         let address = farside.address();

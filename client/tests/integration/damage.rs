@@ -9,7 +9,7 @@ use farside_protocol::wire::Wants;
 use farside_transport::channel::{Channel, IoThread, Options};
 use farside_transport::region::Populate;
 use farside_transport::shm::attach;
-use farside_transport::verbs::{Connector, Rdma};
+use farside_transport::verbs::Connector;
 use farside_transport::{Counts, Denied, Fabric, Lane as _, LaneIo, drive};
 use pollster::block_on;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ fn scribble_over(way: Way, address: &str, at: u64, bytes: &[u8]) {
     let thread = Arc::new(IoThread::start().unwrap());
     let options = Options::new(address.parse().unwrap());
     if let Way::Verbs(_) = way {
-        let options = Options { wants: Wants::QueuePairs, ..options };
+        let options = Options { wants: Wants::QueuePairs, connect_timeout: PATIENCE, ..options };
         let (channel, _) = Channel::connect_blocking(&thread, options).unwrap();
-        let connector = Connector::new(&channel, Denied::default(), PATIENCE, Rdma::default()).unwrap();
+        let connector = Connector::new(&channel, Denied::default()).unwrap();
         scribble(&connector.open().unwrap(), at, bytes);
     } else {
         let (channel, _) = Channel::connect_blocking(&thread, options.clone()).unwrap();

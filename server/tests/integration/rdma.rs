@@ -1,10 +1,18 @@
 //! The binary on a real RDMA device, and what it says where one cannot be used: `tests/rdma-vm/run -- ...` with
 //! `FARSIDE_TEST_RDMA` set to the addresses of those to use.
 
+use crate::client::{Client, config, figure, hello, start};
+use farside_protocol::ErrorKind;
+use farside_protocol::wire::{Request, Rights, Wants};
+use farside_server::Config;
+use farside_transport::Address;
+use farside_transport::channel::{Channel, IoThread, Options};
 use farside_transport::verbs::{Device, inventory};
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_farside-server");
 
@@ -86,5 +94,33 @@ fn a_device_is_found_by_its_name() {
         let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
         assert!(line.starts_with('{'), "it did not start: {log}");
         assert!(log.contains(&format!("address={address}:")) && log.contains(&name), "{log}");
+    }
+}
+
+/// Its requests go over its queue pair: one that comes over TCP, before that is there or after, ends the session.
+#[test]
+fn a_session_with_queue_pairs_is_not_served_over_tcp() {
+    for (_, address) in devices() {
+        let server = start(Config { rdma: Some((address, 0).into()), ..config() });
+        let mut client = Client::mute(&server);
+        let welcome = client.greet(&hello(b"", Rights::ReadWrite, Wants::QueuePairs)).welcome();
+        assert!(welcome.queue_pairs.is_some());
+        client.send(&Request::Ping);
+        let (kind, message) = client.receive().expect("a reason").error();
+        assert!(kind == ErrorKind::Invalid && message.contains("over its queue pair"), "{message}");
+        assert!(client.receive().is_none(), "it is over");
+
+        let thread = Arc::new(IoThread::start().unwrap());
+        let at: Address = server.address().to_string().parse().unwrap();
+        let options = Options { wants: Wants::QueuePairs, ..Options::new(at) };
+        let (channel, _) = Channel::connect_blocking(&thread, options).unwrap();
+        let ping = || channel.call_blocking(&Request::Ping, Instant::now() + Duration::from_secs(20));
+        ping().unwrap();
+        let over_verbs =
+            "farside_ops_total{op=\"ping\",status=\"ok\",transport=\"verbs\",path=\"two-sided\"}";
+        assert_eq!(figure(&server, over_verbs), 1);
+        server.shutdown();
+        let cause = ping().unwrap_err().to_string();
+        assert!(cause.contains("the server ended it: the server is shutting down"), "{cause}");
     }
 }

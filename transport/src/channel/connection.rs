@@ -20,7 +20,7 @@ const STABLE: Duration = Duration::from_secs(1);
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_LAST: Duration = Duration::from_secs(2);
 
-/// What one read from the socket can bring at most, and what the writer keeps between writes.
+/// What one read from a socket can bring at most, and what the writer keeps between writes.
 const BUFFER_LEN: usize = 64 << 10;
 
 /// Opens a channel and leaves a task behind that serves it until it is closed.

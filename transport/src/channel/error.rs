@@ -1,6 +1,7 @@
 //! What can go wrong on a channel, told so that a person knows what to do and a program which kind it is.
 
 use crate::address::Address;
+use crate::verbs::SetupError;
 use farside_protocol::ErrorKind;
 use farside_protocol::record::SizeError;
 use farside_protocol::wire::{DecodeError, VERSION};
@@ -109,6 +110,9 @@ pub enum ConnectError {
         /// Where.
         address: Address,
     },
+    /// The queue pair for the session's messages did not come about.
+    #[error(transparent)]
+    QueuePair(Arc<SetupError>),
     /// The I/O thread has ended.
     #[error("cannot connect to {address}: the I/O thread has ended")]
     Stopped {
@@ -126,6 +130,7 @@ impl ConnectError {
                 ErrorKind::Incompatible
             }
             Self::Forbidden { .. } => ErrorKind::Refused,
+            Self::QueuePair(error) => error.kind(),
             Self::TokenTooLong(_) | Self::MemoryOverTcp { .. } => ErrorKind::Invalid,
             Self::NothingListens { .. }
             | Self::Unreachable { .. }

@@ -100,7 +100,7 @@ pub(super) async fn receive_memory(
     options: &Options,
     count: usize,
 ) -> Result<(Vec<OwnedFd>, OwnedFd), ConnectError> {
-    let Stream::Unix(socket) = stream else {
+    let Some(socket) = stream.unix() else {
         return Err(ConnectError::MemoryOverTcp { address: options.address.clone() });
     };
     let failed = |error: io::Error| ConnectError::NoMemory {

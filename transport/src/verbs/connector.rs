@@ -1,28 +1,20 @@
 //! A client's side: from a Welcome to queue pairs.
 
-use super::dial::dial;
+use super::dial::Dial;
 use super::error::SetupError;
 use super::fabric::Verbs;
 use super::remote::RemoteShard;
-use super::settings::Rdma;
 use crate::capabilities::{AtomicScope, Capabilities, Denied};
 use crate::channel::{Channel, Pulse};
 use farside_protocol::wire::Rights;
-use farside_verbs_sys as sys;
 use parking_lot::Mutex;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 /// A session that may connect queue pairs, one for each thread.
 #[derive(Debug)]
 pub struct Connector {
-    verbs: &'static sys::Verbs,
-    peer: SocketAddr,
-    ticket: u128,
-    limit: Duration,
-    rdma: Rdma,
+    dial: Dial,
     shards: Arc<[RemoteShard]>,
     capabilities: Capabilities,
     pulse: Pulse,
@@ -39,18 +31,11 @@ struct Ahead {
 
 impl Connector {
     /// For the session of `channel`, which asked for queue pairs. Connects the first one, to see that it can be done:
-    /// within `limit`, as each further one, and as `rdma` says. Blocks.
-    pub fn new(
-        channel: &Channel,
-        denied: Denied,
-        limit: Duration,
-        mut rdma: Rdma,
-    ) -> Result<Self, SetupError> {
-        let verbs = sys::Verbs::load()?;
+    /// as the channel's options say, like each further one. Blocks.
+    pub fn new(channel: &Channel, denied: Denied) -> Result<Self, SetupError> {
         let welcome = channel.welcome();
-        let address = || SetupError::Address(welcome.rdma.clone());
-        let peer = welcome.rdma.parse().map_err(|_| address())?;
-        let offer = welcome.queue_pairs.as_ref().ok_or_else(address)?;
+        let dial = channel.dial()?;
+        let offer = welcome.queue_pairs.as_ref().expect("who can dial has an offer");
         let shards = offer.memory.iter().zip(&welcome.shards);
         let shards = shards.map(|(memory, shard)| RemoteShard::new(*memory, &shard.geometry)).collect();
         let writes = welcome.memory_rights == Rights::ReadWrite && offer.atomics != AtomicScope::None;
@@ -60,16 +45,8 @@ impl Connector {
             atomics: if writes { offer.atomics } else { AtomicScope::None },
             ordered: true,
         };
-        if let Some(device) = &mut rdma.device {
-            // Once, for all its queue pairs.
-            *device = device.address()?.into();
-        }
         let mut connector = Self {
-            verbs,
-            peer,
-            ticket: offer.ticket,
-            limit,
-            rdma,
+            dial,
             shards,
             capabilities: capabilities.without(denied),
             pulse: channel.pulse(),
@@ -122,7 +99,6 @@ impl Connector {
     }
 
     fn connect(&self) -> Result<Verbs, SetupError> {
-        let queue = dial(self.verbs, self.peer, self.ticket, self.limit, &self.rdma)?;
-        Verbs::new(queue, self.shards.clone(), self.capabilities, self.pulse.clone())
+        Verbs::new(self.dial.queue()?, self.shards.clone(), self.capabilities, self.pulse.clone())
     }
 }

@@ -1,12 +1,15 @@
 //! The server's side: its memory as a device reaches it, and who may connect.
 //!
-//! A queue pair belongs to a session, by the ticket that it presents when it connects. When the session ends its
-//! queue pairs are destroyed, which is the fence of rule T5: a destroyed queue pair drops what still arrives for it.
+//! A queue pair belongs to a session, by the ticket that it presents when it connects, and is for one-sided operations
+//! or for the session's messages. When the session ends its queue pairs are destroyed, which is the fence of rule T5: a
+//! destroyed queue pair drops what still arrives for it.
 
 use super::choice::ChoiceError;
-use super::dial::dial;
+use super::dial::Dial;
 use super::error::SetupError;
+use super::introduction::{Introduction, Purpose};
 use super::lane::VerbsLane;
+use super::pipe::{Pipe, Prepared, Side};
 use super::queue::Queue;
 use super::remote::RemoteShard;
 use super::settings::Rdma;
@@ -31,11 +34,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u16 = 256;
 
-/// Most queue pairs of one session: one for each thread of a client.
+/// Most queue pairs of one session for one-sided operations: one for each thread of a client.
 const PAIRS_MAX: usize = 256;
 
 /// How long the server waits for a connection to itself.
@@ -130,6 +134,7 @@ impl Device {
             verbs: self.verbs,
             writers,
             readers,
+            messages: ProtectionDomain::new(&self.context)?,
             shards,
             windows: self.has_windows.then(Windows::default),
             guests: Mutex::default(),
@@ -192,6 +197,15 @@ fn check_len(device: &str, len: u64, max: u64) -> Result<(), SetupError> {
 struct Guest {
     rights: Rights,
     connected: Vec<Connected>,
+    pipe: Messages,
+}
+
+/// What has become of a session's queue pair for messages.
+enum Messages {
+    /// It is not to have one, or none any more.
+    None,
+    Awaited(oneshot::Sender<Arc<Pipe>>),
+    Connected(Arc<Pipe>),
 }
 
 /// Fields in the order in which they go.
@@ -206,6 +220,8 @@ struct Shared {
     verbs: &'static Verbs,
     writers: Arc<ProtectionDomain>,
     readers: Arc<ProtectionDomain>,
+    /// Of no memory but that of the messages.
+    messages: Arc<ProtectionDomain>,
     shards: Box<[Registration]>,
     windows: Option<Windows>,
     guests: Mutex<HashMap<u128, Guest>>,
@@ -230,7 +246,8 @@ impl Listener {
     /// Lets queue pairs of a session in that present `ticket`, with its `rights`. Returns what its client must know.
     pub fn invite(&self, ticket: u128, rights: Rights) -> QueuePairs {
         let shared = &self.0.shared;
-        shared.guests.lock().insert(ticket, Guest { rights, connected: Vec::new() });
+        let guest = Guest { rights, connected: Vec::new(), pipe: Messages::None };
+        shared.guests.lock().insert(ticket, guest);
         let memory = shared.shards.iter().map(|shard| match rights {
             Rights::Read => shard.for_readers,
             Rights::ReadWrite => shard.memory,
@@ -238,14 +255,22 @@ impl Listener {
         QueuePairs { ticket, atomics: shared.atomics, memory: memory.collect() }
     }
 
+    /// Lets in one queue pair for messages too, of the session that was [invited](Self::invite) with `ticket`, and
+    /// returns it when it connects; `None`: the session is fenced before.
+    pub fn expect_pipe(&self, ticket: u128) -> impl Future<Output = Option<Arc<Pipe>>> + use<> {
+        let (sender, pipe) = oneshot::channel();
+        if let Some(guest) = self.0.shared.guests.lock().get_mut(&ticket) {
+            guest.pipe = Messages::Awaited(sender);
+        }
+        async { pipe.await.ok() }
+    }
+
     /// Destroys the queue pairs of a session and lets no other of it in: when this returns, nothing that it posted can
-    /// execute any more.
+    /// execute any more, no message of it is read and none goes to it.
     pub fn fence(&self, ticket: u128) {
         let guest = self.0.shared.guests.lock().remove(&ticket);
-        for Connected { id, pair } in guest.iter().flat_map(|guest| &guest.connected) {
-            self.0.shared.end_windows(pair);
-            // Tells the client; whether it hears does not matter.
-            let _ = id.disconnect();
+        if let Some(guest) = guest {
+            self.0.shared.end(guest);
         }
     }
 
@@ -280,7 +305,9 @@ impl Listener {
 
     /// How many queue pairs are connected.
     pub fn connected(&self) -> usize {
-        self.0.shared.guests.lock().values().map(|guest| guest.connected.len()).sum()
+        let of_guest =
+            |guest: &Guest| guest.connected.len() + usize::from(matches!(guest.pipe, Messages::Connected(_)));
+        self.0.shared.guests.lock().values().map(of_guest).sum()
     }
 
     /// How many memory windows are bound; `None`: WRITEs are not bounded by any.
@@ -295,9 +322,8 @@ impl Listener {
         self.invite(ticket, Rights::ReadWrite);
         // From its own address: routing may know a way round over another device.
         let rdma = Rdma { device: Some(shared.address.ip().into()), ..Rdma::default() };
-        dial(shared.verbs, shared.address, ticket, SELF_LIMIT, &rdma)
-            .map(|queue| (ticket, queue))
-            .inspect_err(|_| self.fence(ticket))
+        let dial = Dial { verbs: shared.verbs, peer: shared.address, ticket, limit: SELF_LIMIT, rdma };
+        dial.queue().map(|queue| (ticket, queue)).inspect_err(|_| self.fence(ticket))
     }
 
     /// Whether the device bounds a WRITE to its window, and not to all of the region that the window is over; tried on
@@ -389,12 +415,28 @@ impl Shared {
 
     /// Connects a queue pair that presents a ticket, under the lock: a fence comes before all of it or after.
     fn admit(&self, id: CmId, event: &Event) -> Result<(), SetupError> {
-        let ticket = event.private_data().and_then(|data| data.try_into().ok()).map(u128::from_le_bytes);
-        let mut guests = self.guests.lock();
-        let guest = ticket.and_then(|ticket| guests.get_mut(&ticket));
-        let Some(guest) = guest.filter(|guest| guest.connected.len() < PAIRS_MAX) else {
+        let Some(introduction) = event.private_data().and_then(Introduction::decode) else {
             return Ok(id.reject(&[])?);
         };
+        let mut guests = self.guests.lock();
+        match (guests.get_mut(&introduction.ticket), introduction.purpose) {
+            (Some(guest), Purpose::OneSided) if guest.connected.len() < PAIRS_MAX => {
+                self.admit_one_sided(guest, introduction.ticket, id, event)
+            }
+            (Some(guest), Purpose::Messages) if matches!(guest.pipe, Messages::Awaited(_)) => {
+                self.admit_pipe(guest, id, event)
+            }
+            _ => Ok(id.reject(&[])?),
+        }
+    }
+
+    fn admit_one_sided(
+        &self,
+        guest: &mut Guest,
+        ticket: u128,
+        id: CmId,
+        event: &Event,
+    ) -> Result<(), SetupError> {
         let domain = match guest.rights {
             Rights::Read => &self.readers,
             Rights::ReadWrite => &self.writers,
@@ -403,15 +445,27 @@ impl Shared {
         let send_requests = if self.windows.is_some() { windows::BATCH as u32 } else { 1 };
         let completions = CompletionQueue::new(domain.context(), send_requests + 1)?;
         let limits = QueuePairLimits { send_requests, receive_requests: 1, inline_len: 0 };
-        let depths = Depths::of_device(&domain.context().attributes()?).min(event.depths);
         let _ = id.set_ack_timeout(Rdma::default().ack_timeout);
         let pair = Arc::new(id.create_queue_pair(domain, &completions, &completions, limits)?);
-        if let (Some(windows), Rights::ReadWrite, Some(ticket)) = (&self.windows, guest.rights, ticket) {
+        if let (Some(windows), Rights::ReadWrite) = (&self.windows, guest.rights) {
             // Before the client hears that it is connected, and asks for some.
             windows.enter(ticket, &pair);
         }
-        id.accept(ConnectionParameters::new(depths), &[]).inspect_err(|_| self.end_windows(&pair))?;
+        accept_request(&id, event).inspect_err(|_| self.end_windows(&pair))?;
         guest.connected.push(Connected { pair, id });
+        Ok(())
+    }
+
+    fn admit_pipe(&self, guest: &mut Guest, id: CmId, event: &Event) -> Result<(), SetupError> {
+        let _ = id.set_ack_timeout(Rdma::default().ack_timeout);
+        let prepared = Prepared::new(&id, &self.messages, Side::Server)?;
+        accept_request(&id, event)?;
+        let pipe = prepared.connected(id);
+        let awaited = std::mem::replace(&mut guest.pipe, Messages::Connected(pipe.clone()));
+        if let Messages::Awaited(session) = awaited {
+            // A session that does not wait any more is about to be fenced.
+            let _ = session.send(pipe);
+        }
         Ok(())
     }
 
@@ -419,6 +473,24 @@ impl Shared {
         for guest in self.guests.lock().values_mut() {
             let gone = guest.connected.extract_if(.., |connected| connected.id.key() == id);
             gone.for_each(|Connected { pair, .. }| self.end_windows(&pair));
+            if let Messages::Connected(pipe) = &guest.pipe
+                && pipe.key() == Some(id)
+            {
+                pipe.cut();
+                guest.pipe = Messages::None;
+            }
+        }
+    }
+
+    /// Destroys all that a session has connected.
+    fn end(&self, guest: Guest) {
+        for Connected { id, pair } in &guest.connected {
+            self.end_windows(pair);
+            // Tells the client; whether it hears does not matter.
+            let _ = id.disconnect();
+        }
+        if let Messages::Connected(pipe) = guest.pipe {
+            pipe.cut();
         }
     }
 
@@ -428,6 +500,11 @@ impl Shared {
             windows.leave(pair.number());
         }
     }
+}
+
+fn accept_request(id: &CmId, event: &Event) -> Result<(), SetupError> {
+    let depths = Depths::of_device(&id.context()?.attributes()?).min(event.depths);
+    Ok(id.accept(ConnectionParameters::new(depths), &[])?)
 }
 
 /// A number that nobody guesses.
@@ -453,10 +530,7 @@ impl Drop for Serving {
             let _ = thread.join();
         }
         for (_, guest) in self.shared.guests.lock().drain() {
-            for Connected { id, pair } in &guest.connected {
-                self.shared.end_windows(pair);
-                let _ = id.disconnect();
-            }
+            self.shared.end(guest);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Over a real device: `tests/rdma-vm/run -- ...` with `FARSIDE_TEST_RDMA` set to the addresses of those to use.
 
-use super::dial::dial;
+use super::dial::Dial;
 use super::*;
 use crate::capabilities::AtomicScope;
 use crate::clock::coarse_ns;
@@ -18,6 +18,8 @@ use remote::RemoteShard;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+mod pipe;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -59,7 +61,12 @@ impl Bed {
     }
 
     fn dial_with(&self, ticket: u128, rdma: &Rdma) -> Result<Queue, SetupError> {
-        dial(farside_verbs_sys::Verbs::load().unwrap(), self.listener.address(), ticket, LIMIT, rdma)
+        self.dial_as(ticket, rdma).queue()
+    }
+
+    fn dial_as(&self, ticket: u128, rdma: &Rdma) -> Dial {
+        let verbs = farside_verbs_sys::Verbs::load().unwrap();
+        Dial { verbs, peer: self.listener.address(), ticket, limit: LIMIT, rdma: rdma.clone() }
     }
 
     fn dial(&self, ticket: u128) -> Result<Queue, SetupError> {
@@ -159,6 +166,18 @@ fn what_a_client_sets_its_queue_pair_has() {
             let error = bed.dial_with(1, &rdma).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
+    }
+}
+
+/// Soft-iWARP's library has a place at which it takes a queue for none.
+#[test]
+fn as_many_queues_can_be_made_as_a_server_has_sessions() {
+    for address in devices() {
+        let bed = bed(address, 1 << 20);
+        let (queue, _) = bed.guest(1, Rights::Read);
+        let context = queue.pair().domain().context();
+        let queues = (0..400).map(|_| sys::CompletionQueue::new(context, 1));
+        assert_eq!(queues.collect::<Result<Vec<_>, _>>().unwrap().len(), 400);
     }
 }
 
