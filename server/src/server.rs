@@ -141,10 +141,12 @@ impl Server {
 /// The RDMA device that `config` asks for; `port` is the one TCP listens on.
 fn rdma_device(config: &Config, port: u16) -> Result<Option<Device>, SetupError> {
     let Some(mut address) = config.rdma else { return Ok(None) };
+    let mut device = Device::at(address)?;
     if address.port() == 0 {
-        address.set_port(port);
+        // The ports of an iWARP device are TCP's, where this one is taken: it has the next.
+        address.set_port(if device.is_iwarp() { port.checked_add(1).unwrap_or(0) } else { port });
+        device = Device::at(address)?;
     }
-    let device = Device::at(address)?;
     Ok(Some(match config {
         Config { untrusted_writers: true, .. } => device.for_reading(),
         Config { memory_windows: true, .. } => device.with_windows()?,

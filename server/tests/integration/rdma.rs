@@ -97,6 +97,18 @@ fn a_device_is_found_by_its_name() {
     }
 }
 
+/// Over iWARP both have ports of TCP.
+#[test]
+fn a_server_listens_on_its_devices_own_address() {
+    for (_, address) in devices() {
+        let listen = (address, 0).into();
+        let server = start(Config { listen, insecure: true, rdma: Some(listen), ..config() });
+        let mut client = Client::mute(&server);
+        let welcome = client.greet(&hello(b"", Rights::Read, Wants::Messages)).welcome();
+        assert!(welcome.rdma.starts_with(&address.to_string()), "{}", welcome.rdma);
+    }
+}
+
 /// Its requests go over its queue pair: one that comes over TCP, before that is there or after, ends the session.
 #[test]
 fn a_session_with_queue_pairs_is_not_served_over_tcp() {

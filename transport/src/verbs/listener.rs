@@ -23,7 +23,8 @@ use farside_protocol::wire::{QueuePairs, RemoteMemory, Rights};
 use farside_protocol::{Block, Class, Geometry, Life};
 use farside_verbs_sys::{
     Access, AtomicCapability, CmId, CmIdKey, CompletionQueue, ConnectionParameters, Context, Depths, Event,
-    EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits, Verbs,
+    EventChannel, EventKind, MemoryRegion, PortState, ProtectionDomain, QueuePair, QueuePairLimits,
+    Transport, Verbs,
 };
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -82,6 +83,11 @@ impl Device {
     /// Its name.
     pub fn name(&self) -> &str {
         self.context.name()
+    }
+
+    /// Whether its protocol goes over TCP.
+    pub fn is_iwarp(&self) -> bool {
+        self.context.transport() == Transport::Iwarp
     }
 
     /// To what its atomics are atomic.
