@@ -5,7 +5,7 @@ use credits::{Header, RECEIVES};
 use farside_verbs_sys::{
     CmId, Completion, CompletionQueue, Operation, ProtectionDomain, QueuePair, QueuePairLimits,
 };
-use farside_verbs_sys::{SendFlags, SendList};
+use farside_verbs_sys::{PostError, SendFlags, SendList};
 use introduction::Purpose;
 use std::io::ErrorKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -162,10 +162,11 @@ impl Raw {
         Self { pair, _id: id }
     }
 
-    fn send(&self, bytes: &[u8]) {
+    /// Fails once the device knows that the connection has ended.
+    fn send(&self, bytes: &[u8]) -> Result<(), PostError> {
         let mut list = SendList::<1>::new();
-        list.push(0, Operation::SendInline { bytes }, SendFlags::SIGNALLED).unwrap();
-        self.pair.post_send(&mut list).unwrap();
+        list.push(0, Operation::SendInline { bytes }, SendFlags::SIGNALLED)?;
+        self.pair.post_send(&mut list)
     }
 }
 
@@ -196,7 +197,7 @@ fn who_breaks_the_rules_is_found_out_and_harms_no_other() {
             };
             for (ticket, (messages, says)) in lies.iter().enumerate() {
                 let (raw, mut server) = arrive(ticket as u128).await;
-                messages.iter().for_each(|message| raw.send(message));
+                messages.iter().for_each(|message| raw.send(message).unwrap());
                 let mut read = Vec::new();
                 let end = timeout(LIMIT, server.read_to_end(&mut read)).await.unwrap().unwrap_err();
                 assert_eq!(end.kind(), ErrorKind::InvalidData);
@@ -205,13 +206,14 @@ fn who_breaks_the_rules_is_found_out_and_harms_no_other() {
             // More than there are receives for: its own device fails, or the connection.
             let (raw, server_of_greedy) = arrive(2000).await;
             let before = bed.listener.connected();
-            (0..64u32).for_each(|number| raw.send(&[&word(number, RECEIVES)[..], b"x"].concat()));
+            let greedy = |number: u32| raw.send(&[&word(number, RECEIVES)[..], b"x"].concat());
+            let refused = (0..64).any(|number| greedy(number).is_err());
             // Soft-iWARP may never complete what was refused, but tells its end of the connection.
             let is_over = || {
                 let mut completions = [Completion::EMPTY; 64];
                 let count = raw.pair.send_queue().poll(&mut completions).unwrap();
                 let failed = completions[..count].iter().any(|completion| completion.result().is_err());
-                failed || bed.listener.connected() < before
+                refused || failed || bed.listener.connected() < before
             };
             let fails = async {
                 while !is_over() {
