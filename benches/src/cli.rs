@@ -59,7 +59,8 @@ pub struct Options {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadFlags {
-    /// YCSB's workload: a, b, c, d, e or f [default: a, if there is no -P].
+    /// YCSB's workload: a, b, c, d, e or f [default: a, if there is no -P]. Scans of e pass records in the store's own
+    /// order, which is that of the keys' hashes: they are no scans of key ranges.
     #[arg(short = 'w', long = "workload", value_name = "NAME")]
     pub name: Option<String>,
     /// Workload file with YCSB's properties; a later one overrides an earlier.

@@ -25,6 +25,7 @@ use crate::target::Target;
 use crate::target::farside::Farside;
 use crate::target::papaya::Papaya;
 use crate::workload::error::WorkloadError;
+use crate::workload::mix::Operation;
 
 /// A job that cannot be done or finished.
 #[derive(Debug, thiserror::Error)]
@@ -224,6 +225,9 @@ fn workload_facts(plan: &Plan) -> WorkloadFacts {
         name: plan.name.clone(),
         mix: workload.mix.to_string(),
         distribution: workload.distribution.to_string(),
+        scans: (workload.mix.share(Operation::Scan) > 0.0).then(|| {
+            format!("{}, in the store's own order (here by hash): no ranges of keys", workload.scans)
+        }),
         records: workload.records,
         keys: workload.keys.to_string(),
         values: workload.values.describe(),

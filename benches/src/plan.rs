@@ -82,12 +82,7 @@ impl Plan {
         const LEAST: u64 = 64 << 20;
         const PER_RECORD: u64 = 64;
         let record = (self.workload.values.max_len() + self.workload.keys.max_len()) as u64 + PER_RECORD;
-        let appended = match self.workload.mix.share(Operation::Insert) {
-            0.0 => 0,
-            // Without a count nobody knows how many; as many as were loaded is a long run.
-            _ => self.workload.expected_inserts().unwrap_or(self.workload.records),
-        };
-        let records = self.workload.records.saturating_add(appended);
+        let records = self.workload.records.saturating_add(self.workload.expected_inserts());
         records
             .checked_mul(2 * record)
             .and_then(|bytes| bytes.max(LEAST).checked_next_multiple_of(1 << 20))
@@ -127,12 +122,17 @@ impl Plan {
             return Err(contradiction("more than 65,536 threads in all processes cannot share a run".into()));
         }
         let value = workload.values.max_len() as u64;
-        // One to read and one to write for each operation of a request.
-        let buffers = value.saturating_mul(2 * options.driving.batch).saturating_mul(threads);
+        // One to read and one to write for each operation of a request, and the records of each scan.
+        let scanned = match workload.mix.share(Operation::Scan) {
+            0.0 => 0,
+            _ => (workload.scans.max() as u64).saturating_mul(value + workload.keys.max_len() as u64),
+        };
+        let buffers =
+            (2 * value).saturating_add(scanned).saturating_mul(options.driving.batch).saturating_mul(threads);
         if buffers > BUFFERS_MAX {
             return Err(contradiction(format!(
                 "batches of {} values of {value} bytes in {threads} threads need {} GiB of buffers, more than {} GiB; \
-                 lower --batch, --threads or fieldlength",
+                 lower --batch, --threads, fieldlength or maxscanlength",
                 options.driving.batch,
                 buffers >> 30,
                 BUFFERS_MAX >> 30
@@ -330,7 +330,12 @@ mod tests {
                 "recordcount=18446744073709551615 is more than",
             ),
             (Job::Run, "-p threadcount=1025", "threadcount is at most 1024"),
-            (Job::Run, "-w e", "this workload scans (scanproportion=0.95)"),
+            (Job::Run, "-w e -p minscanlength=101", "minscanlength=101 and maxscanlength=100: "),
+            (
+                Job::Run,
+                "-w e -p fieldlength=1000000 -p maxscanlength=1000",
+                "batches of 1 values of 10000000 bytes in 1 threads need 9 GiB of buffers, more than 8 GiB",
+            ),
             (Job::Run, "-w x", "unknown workload \"x\""),
             (
                 Job::Run,

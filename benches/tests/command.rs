@@ -26,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn every_workload_runs_and_verifies() {
-    for workload in ["a", "b", "c", "d", "f"] {
+    for workload in ["a", "b", "c", "d", "e", "f"] {
         let output = bench(&format!("{SMALL} --workload {workload} --threads 2"));
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let table = text(&output.stdout);
@@ -55,7 +55,7 @@ fn wrong_usage_exits_with_2_and_says_what_to_do() {
     for (arguments, message) in [
         ("--thread 2", "unexpected argument '--thread'"),
         ("--workload q", "unknown workload \"q\"; there are a, b, c, d, e and f"),
-        ("--workload e", "Farside's cursor SCAN is not there yet"),
+        ("--workload e -p scanlengthdistribution=latest", "expected one of uniform, zipfian"),
         ("-p recordcont=1", "did you mean \"recordcount\"?"),
         ("-p readproportion=1", "the proportions add up to 1.5, not 1"),
         ("--json - --csv -", "cannot both go to standard output"),

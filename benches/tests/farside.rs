@@ -79,15 +79,23 @@ fn every_workload_verifies_over_every_transport() {
         let to = format!("--server {} --transport {transport}", server.address());
         report(&format!("load {to} {SMALL}"));
         let mut records = 500;
-        for workload in ["a", "b", "c", "d", "f"] {
+        for workload in ["a", "b", "c", "d", "e", "f"] {
             let changes =
                 format!("-p recordcount={records} -p operationcount=1000 -p fieldlength=10 --verify");
             let report = report(&format!("run {to} -w {workload} {changes} --threads 2"));
             assert_eq!(report["phases"][0]["operations"], 1000, "{workload} over {transport}");
-            let inserted =
-                if workload == "d" { kind(&report, "INSERT")["done"].as_u64().expect("a count") } else { 0 };
+            let inserted = if matches!(workload, "d" | "e") {
+                kind(&report, "INSERT")["done"].as_u64().expect("a count")
+            } else {
+                0
+            };
             records += inserted;
-            if transport == "tcp" {
+            if workload == "e" {
+                let scans = kind(&report, "SCAN");
+                assert!(scans["records"].as_u64() >= scans["done"].as_u64(), "{scans}");
+                let two_sided = per_operation(&report, "SCAN", "two_sided");
+                assert_eq!(two_sided >= 1.0, transport == "tcp", "{two_sided}");
+            } else if transport == "tcp" {
                 assert_eq!(per_operation(&report, "READ", "two_sided"), 1.0);
                 assert_eq!(per_operation(&report, "READ", "reads"), 0.0);
             }

@@ -3,8 +3,8 @@
 use crate::core::{Arrival, Inbox, Leased, Link, OneSided, Refusal, Report};
 use crate::error::{Error, Result};
 use crate::task::Deadline;
-use farside_protocol::wire::{Request, Response, Rights, Welcome};
-use farside_protocol::{Class, ErrorKind};
+use farside_protocol::wire::{Request, Response, Rights, ScanPosition, Welcome};
+use farside_protocol::{Class, ErrorKind, KeyHash, SlotIndex};
 use farside_transport::channel::{Answer, CallError, Channel, IoThread};
 use farside_transport::selection::Active;
 use farside_transport::shm::Shm;
@@ -127,6 +127,16 @@ impl Connection {
     /// Which table it leads to: a server that was restarted has another one.
     pub(crate) fn table_id(&self) -> u128 {
         self.welcome.shards[0].table_id
+    }
+
+    /// Where `key` belongs in the table: its home line.
+    pub(crate) fn place_of(&self, key: &[u8]) -> ScanPosition {
+        let shards = &self.welcome.shards;
+        let hash = KeyHash::of(key, shards[0].seed);
+        let shard = hash.shard(shards.len());
+        let geometry = shards[shard].geometry;
+        let SlotIndex(slot) = geometry.window(hash.home_line(geometry.lines()));
+        ScanPosition { shard: shard as u32, slot }
     }
 
     pub(crate) fn active(&self) -> &Active {

@@ -1,5 +1,6 @@
 //! SCAN: the live keys of a table, page by page.
 
+use crate::connection::Connection;
 use crate::core::ScanStep;
 use crate::error::{Error, Result};
 use crate::perform::{Cores, PAUSE, pause, reconnect};
@@ -7,20 +8,21 @@ use crate::shared::Shared;
 use crate::stats::Operation;
 use crate::task::Deadline;
 use crate::value::{Meta, Value};
+use farside_protocol::Key;
 use farside_protocol::limits::KEY_LEN_MAX;
 use farside_protocol::record::SizeError;
 use farside_protocol::wire::{Request, Response, ScanPosition};
 use farside_transport::channel::CallError;
 use std::sync::Arc;
 
-/// About how many keys a page has, unless told otherwise.
+/// Most keys of a page, unless told otherwise.
 const PAGE: u16 = 256;
 
 /// How far a scan has come. It is the caller's: it may be kept, cloned, and gone on with by another session.
 ///
 /// A scan passes each key that is live from its first page to its last, and none that was deleted before it began. Keys
 /// that come or go meanwhile are passed or not; one that goes and comes again may be passed twice. The order is that of
-/// the index: by hash, not by key.
+/// the index: by hash, not by key, so this is no range scan.
 ///
 /// ```
 /// # let farside = farside::embedded()?;
@@ -38,10 +40,18 @@ const PAGE: u16 = 256;
 pub struct Scan {
     prefix: Box<[u8]>,
     page: u16,
-    /// `None`: it is at its end.
-    position: Option<ScanPosition>,
+    place: Place,
     /// The table it began on.
     table: Option<u128>,
+}
+
+/// Where a scan goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    /// Where this key belongs, in whichever table.
+    Key(Box<[u8]>),
+    Slot(ScanPosition),
+    End,
 }
 
 impl Scan {
@@ -51,10 +61,30 @@ impl Scan {
         if prefix.len() > KEY_LEN_MAX {
             return Err(SizeError::KeyTooLong(prefix.len()).into());
         }
-        Ok(Self { prefix: prefix.into(), page: PAGE, position: Some(ScanPosition::default()), table: None })
+        let place = Place::Slot(ScanPosition::default());
+        Ok(Self { prefix: prefix.into(), page: PAGE, place, table: None })
     }
 
-    /// The same with pages of about so many keys, one at least. A page may have fewer, or none, and the scan go on.
+    /// The same from the place of `key` in the table on, to the table's end. That is where the key is looked for, so it is
+    /// among the first that are passed if it is live, with those that are beside it by their hashes.
+    ///
+    /// ```
+    /// # let farside = farside::embedded()?;
+    /// # let mut session = farside.session()?;
+    /// for number in 0..100 {
+    ///     session.put(format!("key:{number}"), "some value")?;
+    /// }
+    /// let (mut scan, mut keys) = (farside::Scan::new("")?.at("key:7")?.with_page(10), 0);
+    /// while keys < 10 && session.scan(&mut scan, |_key, _value| keys += 1)? {}
+    /// # Ok::<(), farside::Error>(())
+    /// ```
+    pub fn at(self, key: impl AsRef<[u8]>) -> Result<Self> {
+        let key = Key::new(key.as_ref())?;
+        Ok(Self { place: Place::Key(key.as_bytes().into()), table: None, ..self })
+    }
+
+    /// The same with pages of at most so many keys, one at least; no more records are read for one. A page may have fewer,
+    /// or none, and the scan go on.
     #[must_use]
     pub fn with_page(self, keys: u16) -> Self {
         Self { page: keys.max(1), ..self }
@@ -62,7 +92,7 @@ impl Scan {
 
     /// Whether all has been passed.
     pub fn is_done(&self) -> bool {
-        self.position.is_none()
+        self.place == Place::End
     }
 
     /// What the keys begin with.
@@ -70,15 +100,22 @@ impl Scan {
         &self.prefix
     }
 
-    /// About how many keys a page has.
+    /// Most keys of a page.
     pub(crate) fn page(&self) -> u16 {
         self.page
     }
 
-    /// Sees to it that it goes on in the table that it began on.
-    fn check_table(&mut self, table: u128) -> Result<()> {
-        let begun = *self.table.get_or_insert(table);
-        if begun == table { Ok(()) } else { Err(Error::ScanVoid) }
+    /// Where it goes on over `connection`, which must lead to the table that it began on; `None`: it is at its end.
+    fn position(&mut self, connection: &Connection) -> Result<Option<ScanPosition>> {
+        let table = connection.table_id();
+        if *self.table.get_or_insert(table) != table {
+            return Err(Error::ScanVoid);
+        }
+        Ok(match &self.place {
+            Place::Key(key) => Some(connection.place_of(key)),
+            Place::Slot(position) => Some(*position),
+            Place::End => None,
+        })
     }
 }
 
@@ -91,12 +128,12 @@ pub(crate) async fn next_page(
     mut each: impl FnMut(&[u8], Value<&[u8]>),
 ) -> Result<bool> {
     let mut round = 0;
-    while let Some(from) = scan.position {
-        let step = attempt_page(cores, shared, scan, from, (&deadline, round), &mut each).await;
+    while !scan.is_done() {
+        let step = attempt_page(cores, shared, scan, (&deadline, round), &mut each).await;
         match step {
             Ok(None) => round += 1,
             Ok(Some(next)) => {
-                scan.position = next;
+                scan.place = next.map_or(Place::End, Place::Slot);
                 cores.with(|core| core.ended(Operation::Scan, true));
                 return Ok(next.is_some());
             }
@@ -114,12 +151,11 @@ async fn attempt_page(
     cores: &mut impl Cores,
     shared: &Arc<Shared>,
     scan: &mut Scan,
-    from: ScanPosition,
     (deadline, round): (&Deadline, u32),
     each: &mut impl FnMut(&[u8], Value<&[u8]>),
 ) -> Result<Option<Option<ScanPosition>>> {
     let connection = cores.with(|core| Arc::clone(core.connection()));
-    scan.check_table(connection.table_id())?;
+    let Some(from) = scan.position(&connection)? else { return Ok(Some(None)) };
     let slice = deadline.slice(round);
     match cores.with(|core| core.scan(from, scan, slice, &mut *each)) {
         ScanStep::Page(next) => return Ok(Some(next)),

@@ -15,10 +15,10 @@ use crossbeam_epoch::{Guard, LocalHandle};
 use farside_hashtable::Io;
 use farside_hashtable::duties::{Duties, Forward};
 use farside_hashtable::heap::{LeaseError, Report};
-use farside_hashtable::plan::{self, Added, Delete, Failure, Lease, Op, Put, Scanned};
+use farside_hashtable::plan::{self, Added, Delete, Failure, Lease, Op, Put, Run, SCAN_RUN, Scanned, Taken};
 use farside_protocol::record;
 use farside_protocol::wire::{Condition, Hint, Response, ScanPosition};
-use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record, SlotIndex};
+use farside_protocol::{Class, ErrorKind, Key, KeyHash, Life, Record, SlotIndex, SlotWord};
 use farside_transport::clock::{coarse_ns, fine_ns};
 use farside_transport::shm::ShmLane;
 use farside_transport::verbs::Own;
@@ -148,8 +148,15 @@ impl Engine {
             let _pinned = self.epoch.pin();
             let shard = from.shard as usize;
             let mut io = LaneIo::new(&self.fabric, &mut self.lane, &mut self.counts, shard, deadline_ns);
-            let take = |found: Scanned<'_>| !found.key.starts_with(prefix) || page.take(found);
-            match drive(plan::scan_run(&mut io, &table, SlotIndex(slot), deadline_ns, take)) {
+            let take = |found: Scanned<'_>| {
+                if found.key.starts_with(prefix) { page.take(found) } else { Taken::GoOn }
+            };
+            let mut words = [SlotWord::EMPTY; SCAN_RUN];
+            let passed = drive(async {
+                let run = Run::read(&mut io, &table, SlotIndex(slot), &mut words).await?;
+                run.pass(&mut io, &table, deadline_ns, take).await
+            });
+            match passed {
                 Ok(next) => slot = next.0,
                 Err(_) if slot > from.slot => break,
                 Err(failure) => return fail(ErrorKind::Deadline, &failure.to_string(), id, out),

@@ -1,6 +1,6 @@
 //! The keys that one answer to a SCAN brings.
 
-use farside_hashtable::plan::Scanned;
+use farside_hashtable::plan::{Scanned, Taken};
 use farside_protocol::wire::ScanEntry;
 use farside_protocol::{Key, Version};
 
@@ -33,16 +33,18 @@ impl ScanPage {
     pub(crate) fn take(
         &mut self,
         Scanned { key, value, version, expires_at_ms, flags }: Scanned<'_>,
-    ) -> bool {
+    ) -> Taken {
         let len = self.bytes.len() + key.len() + value.len();
-        self.is_full = self.found.len() == self.keys_max || len > PAGE_LEN && !self.found.is_empty();
-        if !self.is_full {
-            self.bytes.extend_from_slice(key);
-            self.bytes.extend_from_slice(value);
-            let (key_len, value_len) = (key.len(), value.len());
-            self.found.push(Found { key_len, value_len, version, expires_at_ms, flags });
+        if len > PAGE_LEN && !self.found.is_empty() {
+            self.is_full = true;
+            return Taken::Not;
         }
-        !self.is_full
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        let (key_len, value_len) = (key.len(), value.len());
+        self.found.push(Found { key_len, value_len, version, expires_at_ms, flags });
+        self.is_full = self.found.len() == self.keys_max;
+        if self.is_full { Taken::Last } else { Taken::GoOn }
     }
 
     /// What it has taken in.

@@ -19,6 +19,8 @@ pub struct OperationStats {
     pub failed: [u64; ErrorKind::ALL.len()],
     /// Reads that returned what they must not.
     pub mismatched: u64,
+    /// Records that scans brought.
+    pub records: u64,
     /// What all of these did on the fabric.
     pub counts: Counts,
 }
@@ -34,6 +36,7 @@ impl OperationStats {
             not_found: 0,
             failed: [0; ErrorKind::ALL.len()],
             mismatched: 0,
+            records: 0,
             counts: Counts::default(),
         }
     }
@@ -58,6 +61,7 @@ impl OperationStats {
             *mine += theirs;
         }
         self.mismatched += other.mismatched;
+        self.records += other.records;
         self.counts += other.counts;
     }
 
@@ -70,6 +74,7 @@ impl OperationStats {
         self.not_found = 0;
         self.failed = [0; ErrorKind::ALL.len()];
         self.mismatched = 0;
+        self.records = 0;
         self.counts = Counts::default();
     }
 }
@@ -80,7 +85,7 @@ pub struct Interval {
     /// Operations of the mix, however they ended; the halves of a read-modify-write are one.
     pub operations: u64,
     /// In the order of [`Operation::ALL`]; none for kinds that do not occur.
-    stats: [Option<Box<OperationStats>>; 4],
+    stats: [Option<Box<OperationStats>>; Operation::ALL.len()],
 }
 
 impl Interval {
@@ -145,6 +150,7 @@ mod tests {
         stats.not_found = 2;
         stats.failed[ErrorKind::Deadline as usize] = 3;
         stats.mismatched = 4;
+        stats.records = 6;
         stats.counts.reads = 5;
         interval
     }
@@ -156,7 +162,7 @@ mod tests {
         assert_eq!(sum.operations, 6);
         let stats = sum.get(Operation::Insert).expect("the load inserts");
         assert_eq!((stats.done, stats.not_found, stats.failures(), stats.mismatched), (2, 4, 6, 8));
-        assert_eq!((stats.service.count(), stats.counts.reads), (2, 10));
+        assert_eq!((stats.service.count(), stats.counts.reads, stats.records), (2, 10, 12));
         assert_eq!(stats.response.as_ref().map(Latencies::count), Some(2));
         sum.clear();
         assert_eq!(sum, Interval::new(&Mix::LOAD, true));

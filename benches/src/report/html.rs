@@ -154,6 +154,7 @@ fn line(operation: Operation, suffix: &str, dashed: bool, points: Vec<(f64, f64)
         Operation::Update => "#eb6834",
         Operation::Insert => "#1baf7a",
         Operation::ReadModifyWrite => "#8a63d2",
+        Operation::Scan => "#c8a415",
     };
     Line { name: operation.to_string() + suffix, color, dashed, points }
 }

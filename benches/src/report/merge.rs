@@ -182,6 +182,7 @@ fn merge_kind(mine: &mut KindReport, theirs: &KindReport) {
         *mine.failed.entry(kind).or_default() += count;
     }
     mine.mismatched += theirs.mismatched;
+    mine.records += theirs.records;
     mine.service.add(&theirs.service);
     if let (Some(mine), Some(theirs)) = (&mut mine.response, &theirs.response) {
         mine.add(theirs);

@@ -62,6 +62,9 @@ pub struct WorkloadFacts {
     pub mix: String,
     /// Request distribution.
     pub distribution: String,
+    /// How many records scans ask for, and in which order; none if it does not scan.
+    #[serde(default)]
+    pub scans: Option<String>,
     /// Records in the table once loaded.
     pub records: u64,
     /// Keys.
@@ -145,8 +148,11 @@ pub struct KindReport {
     pub not_found: u64,
     /// Failures by kind.
     pub failed: BTreeMap<ErrorKind, u64>,
-    /// Reads that returned what they must not.
+    /// Reads that returned what they must not, or such records of scans.
     pub mismatched: u64,
+    /// Records that scans brought.
+    #[serde(default)]
+    pub records: u64,
     /// From the call to its answer; successes only.
     pub service: Latencies,
     /// From the intended start to the answer; successes only, open loop only.
@@ -206,20 +212,26 @@ impl PhaseReport {
         self.kinds.iter().map(|kind| kind.mismatched).sum()
     }
 
-    /// Reads that found nothing.
+    /// Reads and scans that found nothing.
     #[must_use]
     pub fn not_found(&self) -> u64 {
-        self.reads().map_or(0, |reads| reads.not_found)
+        self.reads().map(|kind| kind.not_found).sum()
     }
 
-    /// Reads that the store answered, with a value or without.
+    /// Reads and scans that the store answered, with a record or without.
     #[must_use]
     pub fn reads_answered(&self) -> u64 {
-        self.reads().map_or(0, |reads| reads.done + reads.not_found)
+        self.reads().map(|kind| kind.done + kind.not_found).sum()
     }
 
-    fn reads(&self) -> Option<&KindReport> {
-        self.kinds.iter().find(|kind| kind.operation == Operation::Read)
+    fn reads(&self) -> impl Iterator<Item = &KindReport> {
+        self.kinds.iter().filter(|kind| matches!(kind.operation, Operation::Read | Operation::Scan))
+    }
+
+    /// The scans, if it had any.
+    #[must_use]
+    pub fn scans(&self) -> Option<&KindReport> {
+        self.kinds.iter().find(|kind| kind.operation == Operation::Scan)
     }
 
     /// Whether it read and no read found anything: then it measured nothing that it was meant to.
@@ -260,6 +272,7 @@ impl KindReport {
             not_found: stats.not_found,
             failed: ErrorKind::ALL.into_iter().zip(stats.failed).filter(|&(_, count)| count > 0).collect(),
             mismatched: stats.mismatched,
+            records: stats.records,
             service: stats.service.clone(),
             response: stats.response.clone(),
             counts: stats.counts,

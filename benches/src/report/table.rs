@@ -40,6 +40,7 @@ fn header(report: &Report) -> String {
         "records",
         format!("{}, keys {}, {}", grouped(workload.records), workload.keys, workload.values),
     ));
+    lines.extend(workload.scans.clone().map(|scans| ("scans", scans)));
     let pace = match driver.target {
         Some(target) => format!("open loop at {} ops/s", grouped(target)),
         None => "closed loop".to_owned(),
@@ -159,7 +160,12 @@ fn verdict(phase: &PhaseReport, verified: bool) -> String {
     );
     if verified && phase.name == Kind::Run {
         let checked = grouped(phase.reads_answered());
-        summary.push_str(&format!(", {checked} reads checked, {} wrong", grouped(phase.mismatches())));
+        let scanned = match phase.scans() {
+            Some(scans) => format!(" with {} records of scans", grouped(scans.records)),
+            None => String::new(),
+        };
+        summary
+            .push_str(&format!(", {checked} reads checked{scanned}, {} wrong", grouped(phase.mismatches())));
     }
     let lines = std::iter::once(summary).chain(remarks(phase, verified));
     lines.map(|line| format!("{}: {line}\n", phase.name)).collect()
@@ -184,6 +190,15 @@ fn remarks(phase: &PhaseReport, verified: bool) -> Vec<String> {
         let upkeep = latency(phase.server_upkeep_ns.unwrap_or(0) as f64);
         let serving = latency(nanoseconds as f64);
         remarks.push(format!("server processor time {serving}, {each}; and {upkeep} of upkeep"));
+    }
+    if let Some(scans) = phase.scans() {
+        let seconds = phase.elapsed_ns.max(1) as f64 / 1e9;
+        remarks.push(format!(
+            "{} records scanned, {} a second, {:.1} in each scan",
+            grouped(scans.records),
+            grouped((scans.records as f64 / seconds).round() as u64),
+            scans.records as f64 / scans.operations().max(1) as f64
+        ));
     }
     for kind in &phase.kinds {
         for (error, times) in &kind.failed {

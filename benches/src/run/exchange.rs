@@ -139,12 +139,19 @@ impl Exchange {
         }
     }
 
-    /// Notes that `operations` of the mix have ended, whose reads returned `mismatched` wrong values.
-    pub fn note_ended(&mut self, operations: u64, mismatched: u64) {
+    /// Notes that scans brought `records`.
+    pub fn note_scanned(&mut self, records: u64) {
+        self.current.get_mut(Operation::Scan).records += records;
+    }
+
+    /// Notes that reads or scans, which `operation` says, returned `mismatched` wrong values.
+    pub fn note_mismatched(&mut self, operation: Operation, mismatched: u64) {
+        self.current.get_mut(operation).mismatched += mismatched;
+    }
+
+    /// Notes that `operations` of the mix have ended.
+    pub fn note_ended(&mut self, operations: u64) {
         self.current.operations += operations;
-        if mismatched > 0 {
-            self.current.get_mut(Operation::Read).mismatched += mismatched;
-        }
     }
 
     /// Hands over what is left, and the worker's last word.
@@ -170,7 +177,7 @@ mod tests {
     fn insert(worker: &mut Exchange, end: u64) {
         worker.roll(end);
         worker.note(Operation::Insert, 10, 5, Counts::default(), &[Answer::Done]);
-        worker.note_ended(1, 0);
+        worker.note_ended(1);
     }
 
     fn operations(report: Report) -> (Option<u32>, u64) {

@@ -132,6 +132,7 @@ impl Phase<'_> {
             chooser,
             keys: workload.keys,
             values: workload.values.clone(),
+            scans: workload.scans.clone(),
             random: Random::new(self.seed, global),
             inserts,
             numbering: Numbering { loaded: workload.records, client: client.index, clients: client.count },

@@ -1,5 +1,6 @@
 //! One request: its records, keys and values, item by item. All memory is allocated once.
 
+use crate::target::scanned::Scanned;
 use crate::target::{Answer, Counts, Session};
 use crate::workload::keys::KeyFormat;
 use crate::workload::value::ValueFormat;
@@ -17,7 +18,11 @@ pub struct Request {
     pub written: Vec<Vec<u8>>,
     /// Values read.
     pub read: Vec<Vec<u8>>,
-    /// How each read ended.
+    /// How many records each scan asks for.
+    pub lengths: Vec<usize>,
+    /// What each scan brought.
+    pub scanned: Vec<Scanned>,
+    /// How each read or scan ended.
     pub read_answers: Vec<Answer>,
     /// How each write ended.
     pub write_answers: Vec<Answer>,
@@ -26,9 +31,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// For up to `batch` operations.
+    /// For up to `batch` operations, whose scans ask for up to `scan_max` records.
     #[must_use]
-    pub fn new(batch: usize, keys: &KeyFormat, values: &ValueFormat) -> Self {
+    pub fn new(batch: usize, keys: &KeyFormat, values: &ValueFormat, scan_max: usize) -> Self {
+        let record_len = keys.max_len() + values.max_len();
         // Not `vec![Vec::with_capacity(len); batch]`: clones have no spare room.
         let buffers = |len: usize| (0..batch).map(|_| Vec::with_capacity(len)).collect();
         let answers = || vec![Answer::NotFound; batch];
@@ -38,6 +44,8 @@ impl Request {
             keys: buffers(keys.max_len()),
             written: buffers(values.max_len()),
             read: buffers(values.max_len()),
+            lengths: Vec::with_capacity(batch),
+            scanned: (0..batch).map(|_| Scanned::with_capacity(scan_max, record_len)).collect(),
             read_answers: answers(),
             write_answers: answers(),
             whole_answers: answers(),
@@ -61,6 +69,19 @@ impl Request {
             }
             (keys, values) => session.get_many(keys, values, &mut self.read_answers[..size]),
         }
+    }
+
+    /// Scans from each item on, one after the other: no store here has a call for several.
+    pub fn scan(&mut self, session: &mut impl Session) -> Counts {
+        let mut counts = Counts::default();
+        let scans = self.keys[..self.size()].iter().zip(&self.lengths).zip(&mut self.scanned);
+        for (((key, &length), scanned), answer) in scans.zip(&mut self.read_answers) {
+            scanned.clear();
+            let reply = session.scan(key, length, scanned);
+            *answer = reply.answer;
+            counts += reply.counts;
+        }
+        counts
     }
 
     /// Writes all items, likewise.

@@ -13,9 +13,11 @@ use super::pacing::{Pacing, wait_until};
 use super::request::Request;
 use crate::generator::KeyChooser;
 use crate::generator::random::Random;
+use crate::target::scanned::Scanned;
 use crate::target::{Answer, Session};
 use crate::workload::keys::KeyFormat;
 use crate::workload::mix::{Mix, Operation};
+use crate::workload::scan::ScanLengths;
 use crate::workload::value::{self, Stamp, ValueFormat};
 use crate::workload::verify::{Mismatch, Verifier};
 
@@ -36,6 +38,8 @@ pub struct Task<'a> {
     pub keys: KeyFormat,
     /// And which values.
     pub values: ValueFormat,
+    /// How many records its scans ask for.
+    pub scans: ScanLengths,
     /// This thread's random stream.
     pub random: Random,
     /// Which records it inserts.
@@ -118,7 +122,12 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
     #[must_use]
     pub fn new(task: Task<'a>, session: S, clock: &'a C, stop: &'a AtomicBool, exchange: Exchange) -> Self {
         Self {
-            request: Request::new(task.batch, &task.keys, &task.values),
+            request: Request::new(
+                task.batch,
+                &task.keys,
+                &task.values,
+                if task.mix.reports(Operation::Scan) { task.scans.max() } else { 0 },
+            ),
             verifier: task.origin.filter(|_| task.verify).map(Verifier::new),
             left: task.quota.unwrap_or(u64::MAX),
             requests: 0,
@@ -174,7 +183,12 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
             self.request.records.push(record);
             self.task.keys.write(record, key);
         }
-        if operation != Operation::Read {
+        if operation == Operation::Scan {
+            let Self { request, task, .. } = self;
+            request.lengths.clear();
+            request.lengths.extend((0..request.records.len()).map(|_| task.scans.draw(&mut task.random)));
+        }
+        if operation.writes() {
             self.writes += 1;
             // All writes of a request carry one stamp: which of two to the same key comes last is the store's choice.
             let stamp = match self.task.origin {
@@ -225,6 +239,15 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
                 self.exchange.note(operation, end - start, delay, counts, &self.request.read_answers[..size]);
                 end
             }
+            Operation::Scan => {
+                let counts = self.request.scan(&mut self.session);
+                let end = self.clock.now();
+                self.exchange.roll(end);
+                self.exchange.note(operation, end - start, delay, counts, &self.request.read_answers[..size]);
+                let records: usize = self.request.scanned[..size].iter().map(Scanned::len).sum();
+                self.exchange.note_scanned(records as u64);
+                end
+            }
             Operation::Update | Operation::Insert => {
                 let counts = self.request.put(&mut self.session);
                 let end = self.clock.now();
@@ -259,22 +282,33 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
     /// Off the clock: checks what was read, remembers what was written, and decides whether to go on.
     fn conclude(&mut self, operation: Operation, now: u64) {
         let size = self.request.size();
-        let (mut failed, mut mismatched) = (false, 0);
-        if matches!(operation, Operation::Read | Operation::ReadModifyWrite) {
+        let mut failed = false;
+        let read = match operation {
+            Operation::Scan => Some(Operation::Scan),
+            Operation::Read | Operation::ReadModifyWrite => Some(Operation::Read),
+            Operation::Update | Operation::Insert => None,
+        };
+        if let Some(read) = read {
+            let mut mismatched = 0;
             for item in 0..size {
-                failed |= self.conclude_failure(Operation::Read, item, self.request.read_answers[item]);
-                mismatched += u64::from(self.check(item).is_err_and(|mismatch| {
-                    self.remember_problem(Operation::Read, item, &mismatch);
-                    true
-                }));
+                failed |= self.conclude_failure(read, item, self.request.read_answers[item]);
+                let (wrong, first) =
+                    if read == Operation::Scan { self.check_scan(item) } else { self.check(item) };
+                mismatched += wrong;
+                if let Some(mismatch) = first {
+                    self.remember_problem(read, item, &mismatch);
+                }
+            }
+            if mismatched > 0 {
+                self.exchange.note_mismatched(read, mismatched);
             }
         }
-        if operation != Operation::Read {
+        if operation.writes() {
             for item in 0..size {
                 failed |= self.conclude_write(operation, item);
             }
         }
-        self.exchange.note_ended(size as u64, mismatched);
+        self.exchange.note_ended(size as u64);
         if self.exchange.measuring() {
             self.left -= size as u64;
         }
@@ -292,13 +326,35 @@ impl<'a, S: Session, C: Clock> Worker<'a, S, C> {
         }
     }
 
-    fn check(&mut self, item: usize) -> Result<(), Mismatch> {
-        let Some(verifier) = &mut self.verifier else { return Ok(()) };
-        match self.request.read_answers[item] {
-            Answer::Done => verifier.check(self.request.records[item], &self.request.read[item]),
-            Answer::NotFound => Err(Mismatch::Absent),
-            Answer::Failed(_) => Ok(()),
+    /// How many records of a read are wrong, and what is wrong with it.
+    fn check(&mut self, item: usize) -> (u64, Option<Mismatch>) {
+        let Some(verifier) = &mut self.verifier else { return (0, None) };
+        let mismatch = match self.request.read_answers[item] {
+            Answer::Done => verifier.check(self.request.records[item], &self.request.read[item]).err(),
+            Answer::NotFound => Some(Mismatch::Absent),
+            Answer::Failed(_) => None,
+        };
+        (u64::from(mismatch.is_some()), mismatch)
+    }
+
+    /// How many records of a scan are wrong, and what is wrong with the first of them.
+    fn check_scan(&mut self, item: usize) -> (u64, Option<Mismatch>) {
+        let Some(verifier) = &mut self.verifier else { return (0, None) };
+        let scanned = &self.request.scanned[item];
+        let more = scanned.len() > self.request.lengths[item];
+        let other = match self.request.read_answers[item] {
+            // It began at the place of a record that exists.
+            Answer::NotFound => Some(Mismatch::Absent),
+            Answer::Done | Answer::Failed(_) => more.then_some(Mismatch::TooMany),
+        };
+        let (mut wrong, mut first) = (u64::from(other.is_some()), other);
+        for (key, value) in scanned.iter() {
+            if let Err(mismatch) = verifier.check_scanned(&self.task.keys, key, value) {
+                wrong += 1;
+                first.get_or_insert(mismatch);
+            }
         }
+        (wrong, first)
     }
 
     fn conclude_write(&mut self, operation: Operation, item: usize) -> bool {

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use farside::server::Config;
-use farside::{Builder, Client, Embedded, FabricCounts, Operation, Statistic, Stats};
+use farside::{Builder, Client, Embedded, FabricCounts, Operation, Scan, Statistic, Stats};
 
+use super::scanned::Scanned;
 use super::{Answer, Counts, Description, ErrorKind, Link, Reply, ServerCpu, Session, SessionError, Target};
 
 /// A client of a Farside server.
@@ -142,6 +143,15 @@ impl FarsideSession {
         Answer::Failed(kind)
     }
 
+    fn scan_pages(&mut self, key: &[u8], length: usize, found: &mut Scanned) -> farside::Result<()> {
+        let mut scan = Scan::new("")?.at(key)?;
+        while found.len() < length && !scan.is_done() {
+            scan = scan.with_page(u16::try_from(length - found.len()).unwrap_or(u16::MAX));
+            self.session.scan(&mut scan, |key, value| found.push(key, &value))?;
+        }
+        Ok(())
+    }
+
     /// What a batch did: the operations of this kind since `before`.
     fn batch_counts(&mut self, operation: Operation, before: Counts) -> Counts {
         let after = counts(self.session.stats()[operation].counts);
@@ -229,6 +239,16 @@ impl Session for FarsideSession {
             };
         }
         self.batch_counts(Operation::Put, before)
+    }
+
+    fn scan(&mut self, key: &[u8], length: usize, found: &mut Scanned) -> Reply {
+        let before = counts(self.session.stats()[Operation::Scan].counts);
+        let answer = match self.scan_pages(key, length, found) {
+            Ok(()) if found.is_empty() => Answer::NotFound,
+            Ok(()) => Answer::Done,
+            Err(error) => self.failed(error),
+        };
+        Reply { answer, counts: self.batch_counts(Operation::Scan, before) }
     }
 
     fn last_failure(&self) -> Option<String> {

@@ -6,10 +6,12 @@
 
 pub mod farside;
 pub mod papaya;
+pub mod scanned;
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use scanned::Scanned;
 use serde::{Deserialize, Serialize};
 
 /// A store that workloads are run against.
@@ -87,6 +89,10 @@ pub trait Session {
 
     /// Writes many keys at once; item `i` of each slice belongs together. Returns what the whole batch did.
     fn put_many(&mut self, keys: &[Vec<u8>], values: &[Vec<u8>], answers: &mut [Answer]) -> Counts;
+
+    /// Adds up to `length` records to `found`, which is empty: from the place of `key` in the store's order on, which
+    /// need not be that of keys. Fewer, if the store has no more behind it.
+    fn scan(&mut self, key: &[u8], length: usize, found: &mut Scanned) -> Reply;
 
     /// What the store said of the last failure, if it said more than its kind.
     fn last_failure(&self) -> Option<String> {

@@ -89,8 +89,7 @@ impl Distribution {
     /// The chooser of thread `thread` of `threads` in all processes of the run.
     ///
     /// # Errors
-    /// If the parameters leave nothing to choose from, or inserts are to widen a zipfian key space by a number
-    /// that nobody knows.
+    /// If the parameters leave nothing to choose from.
     pub fn chooser(
         self,
         workload: &Workload,
@@ -104,7 +103,7 @@ impl Distribution {
                 // YCSB's bounds are inclusive on both ends, hence the one more.
                 KeyChooser::Zipfian(ScrambledZipfian::new(
                     start,
-                    count.saturating_add(workload.expected_inserts()?).saturating_add(1),
+                    count.saturating_add(workload.expected_inserts()).saturating_add(1),
                 ))
             }
             Self::Latest => KeyChooser::Latest(Latest::new(workload.records - 1)),

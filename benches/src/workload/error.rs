@@ -73,12 +73,6 @@ pub enum WorkloadError {
     /// Values that do not go together.
     #[error("{0}")]
     Contradiction(String),
-    /// The workload scans.
-    #[error(
-        "this workload scans (scanproportion={0}), and Farside's cursor SCAN is not there yet; \
-         set scanproportion=0 or choose one of the workloads a, b, c, d, f"
-    )]
-    ScanUnavailable(f64),
     /// `--workload` names none of YCSB's.
     #[error("unknown workload \"{0}\"; there are a, b, c, d, e and f, and -P FILE for your own")]
     NoSuchWorkload(String),

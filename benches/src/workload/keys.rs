@@ -7,7 +7,7 @@ use super::properties::Properties;
 use crate::generator::fnv;
 
 /// Farside's longest key, bytes.
-const MAX_KEY: u64 = 4096;
+pub const KEY_MAX: usize = 4096;
 const PREFIX: &[u8] = b"user";
 const MAX_DIGITS: usize = 20;
 
@@ -28,11 +28,11 @@ impl KeyFormat {
     pub fn from_properties(properties: &Properties) -> Result<Self, WorkloadError> {
         let hashed = properties.choice("insertorder", &["hashed", "ordered"])? == 0;
         let zero_padding = properties.whole("zeropadding", 1)?;
-        let longest = MAX_KEY - PREFIX.len() as u64;
+        let longest = (KEY_MAX - PREFIX.len()) as u64;
         match properties.get("zeropadding") {
             Some(property) if zero_padding > longest => {
                 Err(property
-                    .bad("zeropadding", &format!("at most {longest}, as keys end at {MAX_KEY} bytes")))
+                    .bad("zeropadding", &format!("at most {longest}, as keys end at {KEY_MAX} bytes")))
             }
             _ => Ok(Self { hashed, zero_padding: zero_padding as usize }),
         }

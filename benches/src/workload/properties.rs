@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn only_the_users_own_idle_settings_are_noted() {
         let mut properties = file("table=t\nrecordcount=1").expect("a good file");
-        properties.set("maxscanlength", "100", Origin::BuiltIn("workload e"));
+        properties.set("columnfamily", "c", Origin::BuiltIn("a workload"));
         assert_eq!(properties.without_effect(), ["table"]);
     }
 

@@ -173,6 +173,17 @@ pub fn check(value: &[u8], record: u64) -> Result<Stamp, usize> {
     }
 }
 
+/// The record that `value` says it was written to; none if it is too short to say so. Whether that is true
+/// [`check`] tells.
+#[must_use]
+pub fn record_of(value: &[u8]) -> Option<u64> {
+    let (header, body) = value.split_at_checked(HEADER)?;
+    let parts = [value.len() as u64, word(&header[8..]), word(&header[..8])];
+    let base = word(body.get(..8)?);
+    let hash = parts.into_iter().fold(unmix(base), |hash, part| unmix(hash ^ part));
+    Some(hash ^ GOLDEN)
+}
+
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
@@ -187,6 +198,15 @@ fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+/// The number that [`mix`] makes `z` of.
+fn unmix(z: u64) -> u64 {
+    // The inverses of the two factors; a shift by more than 21 bits is undone by three of it.
+    let z = (z ^ (z >> 31) ^ (z >> 62)).wrapping_mul(0x3196_42B2_D24D_8EC3);
+    let z = (z ^ (z >> 27) ^ (z >> 54)).wrapping_mul(0x96DE_1B17_3F11_9089);
+    let z = z ^ (z >> 30) ^ (z >> 60);
+    z.wrapping_sub(GOLDEN)
 }
 
 #[cfg(test)]
@@ -281,6 +301,7 @@ mod tests {
             let stamp = Stamp { origin, count };
             let mut value = filled(len, record, stamp);
             prop_assert_eq!(check(&value, record), Ok(stamp));
+            prop_assert_eq!(record_of(&value), Some(record));
             let at = at.index(len);
             value[at] ^= flip;
             let found = check(&value, record);

@@ -9,6 +9,7 @@
 //! That a value is *the* newest across threads is not checked here: it needs the history of all clients, which the
 //! linearizability harness records.
 
+use super::keys::{KEY_MAX, KeyFormat};
 use super::value::{self, Stamp};
 
 /// Records remembered per thread; 20 MiB. A record that falls on another's place forgets that one.
@@ -23,6 +24,12 @@ pub enum Mismatch {
     /// The value is of an older write than one that was seen.
     #[error("the value is older than one this thread has written or read before")]
     Stale,
+    /// A scan brought a record of another key.
+    #[error("the scan brought a value under a key that it was not written to")]
+    Key,
+    /// A scan brought more records than it was to.
+    #[error("the scan brought more records than were asked for")]
+    TooMany,
     /// A record that was written is absent.
     #[error("the record is absent, although its insert was acknowledged")]
     Absent,
@@ -42,13 +49,19 @@ struct Memory {
 pub struct Verifier {
     origin: u64,
     remembered: Box<[Option<Memory>]>,
+    /// Room for a key.
+    key: Vec<u8>,
 }
 
 impl Verifier {
     /// For the thread whose writes carry `origin`.
     #[must_use]
     pub fn new(origin: u64) -> Self {
-        Self { origin, remembered: vec![None; REMEMBERED].into_boxed_slice() }
+        Self {
+            origin,
+            remembered: vec![None; REMEMBERED].into_boxed_slice(),
+            key: Vec::with_capacity(KEY_MAX),
+        }
     }
 
     /// Notes that this thread's write `count` of `record` has taken effect.
@@ -77,6 +90,19 @@ impl Verifier {
         }
         memory.seen = stamp;
         Ok(())
+    }
+
+    /// Checks a record that a scan brought, whose number only its bytes tell.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check_scanned(&mut self, keys: &KeyFormat, key: &[u8], value: &[u8]) -> Result<(), Mismatch> {
+        let record = value::record_of(value).ok_or(Mismatch::Bytes(value.len()))?;
+        keys.write(record, &mut self.key);
+        if self.key != key {
+            return Err(Mismatch::Key);
+        }
+        self.check(record, value)
     }
 
     fn place(&mut self, record: u64) -> &mut Option<Memory> {
@@ -134,6 +160,28 @@ mod tests {
         value::fill(&mut bytes, 6, Stamp { origin: OTHER, count: 1 });
         assert!(matches!(verifier.check(5, &bytes), Err(Mismatch::Bytes(16..))));
         assert_eq!(verifier.check(5, b"short"), Err(Mismatch::Bytes(5)));
+    }
+
+    #[test]
+    fn what_a_scan_brings_is_checked_by_what_it_says_itself() {
+        let keys = KeyFormat { hashed: true, zero_padding: 1 };
+        let (mut verifier, mut bytes, mut key) = (Verifier::new(ME), [0; 64], Vec::new());
+        value::fill(&mut bytes, 6, Stamp { origin: OTHER, count: 1 });
+        keys.write(6, &mut key);
+        assert_eq!(verifier.check_scanned(&keys, &key, &bytes), Ok(()));
+        assert_eq!(verifier.check_scanned(&keys, b"user1", &bytes), Err(Mismatch::Key));
+        bytes[40] ^= 1;
+        assert_eq!(verifier.check_scanned(&keys, &key, &bytes), Err(Mismatch::Bytes(40)));
+        bytes[20] ^= 1;
+        assert_eq!(
+            verifier.check_scanned(&keys, &key, &bytes),
+            Err(Mismatch::Key),
+            "it names another record"
+        );
+        assert_eq!(verifier.check_scanned(&keys, &key, b"short"), Err(Mismatch::Bytes(5)));
+        verifier.wrote(6, 2);
+        value::fill(&mut bytes, 6, Stamp { origin: ME, count: 1 });
+        assert_eq!(verifier.check_scanned(&keys, &key, &bytes), Err(Mismatch::Stale));
     }
 
     #[test]

@@ -5,15 +5,23 @@ use crate::scan::Scan;
 use crate::stats::FabricCounts;
 use crate::task::{Attempt, Slice};
 use crate::value::{Meta, Value};
-use farside_hashtable::plan::{Failure, SCAN_RUN, Scanned, Table, scan_run};
-use farside_protocol::SlotIndex;
+use farside_hashtable::plan::{Failure, Run, SCAN_RUN, Scanned, Table, Taken};
 use farside_protocol::wire::ScanPosition;
+use farside_protocol::{SlotIndex, SlotWord};
 use farside_transport::{Fabric as _, LaneIo, drive, drive_together};
+use std::iter;
 use std::pin::pin;
 use std::time::Duration;
 
-/// Runs of slots that are read together on a network.
-const RUNS_TOGETHER: usize = 8;
+/// Parts of a run that are passed together on a network.
+const PARTS_TOGETHER: usize = 8;
+
+/// Slots of a run on a network: there the words of many cost hardly more than those of a few.
+const NETWORK_RUN: usize = 8 * SCAN_RUN;
+
+/// Slots that are read on a network for each key that is looked for. More would mostly be read in vain: tables are laid out
+/// to be half full.
+const SLOTS_PER_KEY: usize = 4;
 
 /// Bytes of keys and values that are kept of each of them, unless one is longer.
 const KEPT_MAX: usize = 256 << 10;
@@ -52,17 +60,23 @@ struct Page<'s, E> {
 }
 
 impl<E: FnMut(&[u8], Value<&[u8]>)> Page<'_, E> {
-    fn is_full(&self) -> bool {
-        self.keys >= self.scan.page()
+    fn left(&self) -> usize {
+        usize::from(self.scan.page() - self.keys)
+    }
+
+    fn wants(&self, key: &[u8]) -> bool {
+        key.starts_with(self.scan.prefix())
     }
 
     /// Passes a key on, if it is one of those that are looked for.
-    fn take(&mut self, found: Scanned<'_>) {
-        if found.key.starts_with(self.scan.prefix()) {
-            self.keys = self.keys.saturating_add(1);
-            let meta = Meta::new(found.version, found.expires_at_ms, found.flags);
-            (self.each)(found.key, Value::new(found.value, meta));
+    fn take(&mut self, found: Scanned<'_>) -> Taken {
+        if !self.wants(found.key) {
+            return Taken::GoOn;
         }
+        self.keys += 1;
+        let meta = Meta::new(found.version, found.expires_at_ms, found.flags);
+        (self.each)(found.key, Value::new(found.value, meta));
+        if self.left() == 0 { Taken::Last } else { Taken::GoOn }
     }
 }
 
@@ -72,7 +86,7 @@ impl OneSided {
         self.reads
     }
 
-    /// Passes runs of slots to `each` until the page is full, or the slice is used up, or the shard is at its end.
+    /// Passes the keys of runs of slots to `each` until the page is full, or the slice is used up, or the shard is at its end.
     pub(super) fn scan(
         &mut self,
         from: ScanPosition,
@@ -85,9 +99,9 @@ impl OneSided {
         let (table, mut slot) = (shard.table, from.slot);
         let slots = table.geometry.slots();
         let mut page = Page { scan, keys: 0, each };
-        while slot < slots && !page.is_full() {
-            let runs = Runs { table: &table, shard: from.shard as usize, slot, slice };
-            match runs.pass(&mut self.link, counts, &mut page) {
+        while slot < slots && page.left() > 0 {
+            let next = Next { table: &table, shard: from.shard as usize, slot: SlotIndex(slot), slice };
+            match next.pass(&mut self.link, counts, &mut page) {
                 Ok(next) => slot = next.0,
                 Err(_) if slot == from.slot => return ScanStep::Unfinished,
                 Err(_) => break,
@@ -102,16 +116,16 @@ impl OneSided {
     }
 }
 
-/// Runs of slots of one shard, from `slot` on.
-struct Runs<'a> {
+/// The next run of slots of a shard.
+struct Next<'a> {
     table: &'a Table,
     shard: usize,
-    slot: u32,
+    slot: SlotIndex,
     slice: Slice,
 }
 
-impl Runs<'_> {
-    /// Passes one, or on a network several, and returns the slot to go on from.
+impl Next<'_> {
+    /// Passes what of it the page has room for, and returns the slot to go on from.
     fn pass(
         self,
         link: &mut Link,
@@ -122,51 +136,68 @@ impl Runs<'_> {
         match link {
             Link::Shm { fabric, lane } => {
                 let mut io = LaneIo::new(fabric, lane, counts, shard, slice.end_ns);
-                let take = |found: Scanned<'_>| {
-                    page.take(found);
-                    true
-                };
-                drive(pin!(scan_run(&mut io, table, SlotIndex(slot), slice.until_ns, take)))
+                let mut words = [SlotWord::EMPTY; SCAN_RUN];
+                drive(pin!(async {
+                    let run = Run::read(&mut io, table, slot, &mut words).await?;
+                    run.pass(&mut io, table, slice.until_ns, |found| page.take(found)).await
+                }))
             }
-            Link::Verbs { fabric, lanes, .. } => {
-                if lanes.len() < RUNS_TOGETHER {
-                    lanes.resize_with(RUNS_TOGETHER, || fabric.open_lane());
+            Link::Verbs { fabric, lanes, lane } => {
+                if lanes.len() < PARTS_TOGETHER {
+                    lanes.resize_with(PARTS_TOGETHER, || fabric.open_lane());
                 }
-                let fabric = &*fabric;
-                let runs = slot / SCAN_RUN..table.geometry.slots().div_ceil(SCAN_RUN);
-                let firsts = runs.map(|number| slot.max(number * SCAN_RUN));
-                let plans = firsts.zip(&mut lanes[..RUNS_TOGETHER]).map(|(slot, lane)| async move {
+                let (fabric, left) = (&*fabric, page.left());
+                let mut words = [SlotWord::EMPTY; NETWORK_RUN];
+                let words = &mut words[..(SLOTS_PER_KEY * left).clamp(SCAN_RUN, NETWORK_RUN)];
+                let run = {
+                    let mut io = LaneIo::new(fabric, lane, counts, shard, slice.end_ns);
+                    drive(Run::read(&mut io, table, slot, words))?
+                };
+                // No more records are read than there is room for.
+                let (mut rest, _) = run.split_after(left);
+                let parts = iter::from_fn(|| {
+                    let part;
+                    (part, rest) = rest.split_after(left.div_ceil(PARTS_TOGETHER));
+                    (!part.is_empty()).then_some(part)
+                });
+                let page_ref = &*page;
+                let plans = parts.zip(&mut lanes[..]).map(|(part, lane)| async move {
                     let (mut counts, mut found, mut kept) = (FabricCounts::default(), Vec::new(), 0);
                     let next = {
                         let mut io = LaneIo::new(fabric, lane, &mut counts, shard, slice.end_ns);
                         let take = |scanned: Scanned<'_>| {
-                            kept += scanned.key.len() + scanned.value.len();
-                            let has_room = kept <= KEPT_MAX || found.is_empty();
-                            if has_room {
-                                found.push(Kept::of(scanned));
+                            if !page_ref.wants(scanned.key) {
+                                return Taken::GoOn;
                             }
-                            has_room
+                            kept += scanned.key.len() + scanned.value.len();
+                            if kept > KEPT_MAX && !found.is_empty() {
+                                return Taken::Not;
+                            }
+                            found.push(Kept::of(scanned));
+                            Taken::GoOn
                         };
-                        scan_run(&mut io, table, SlotIndex(slot), slice.until_ns, take).await
+                        part.pass(&mut io, table, slice.until_ns, take).await
                     };
-                    (next, found, counts)
+                    (part.end(), next, found, counts)
                 });
-                let mut next = SlotIndex(slot);
+                let mut next = slot;
                 let mut passed = drive_together(fabric, plans).into_iter();
-                // What comes behind a run that did not come to its end is passed when that has.
-                for (run_next, found, run_counts) in passed.by_ref() {
-                    *counts += run_counts;
-                    match run_next {
-                        Ok(run_next) => next = run_next,
-                        Err(failure) if next.0 == slot => return Err(failure),
+                // What comes behind a part that did not come to its end is passed when that has.
+                for (part_end, part_next, found, part_counts) in passed.by_ref() {
+                    *counts += part_counts;
+                    match part_next {
+                        Ok(part_next) => next = part_next,
+                        Err(failure) if next == slot => return Err(failure),
                         Err(_) => break,
                     }
-                    found.iter().for_each(|kept| page.take(kept.lend()));
-                    if !next.0.is_multiple_of(SCAN_RUN) {
+                    for kept in &found {
+                        page.take(kept.lend());
+                    }
+                    if next != part_end {
                         break;
                     }
                 }
-                passed.for_each(|(.., run_counts)| *counts += run_counts);
+                passed.for_each(|(.., part_counts)| *counts += part_counts);
                 Ok(next)
             }
         }

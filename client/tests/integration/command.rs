@@ -167,6 +167,8 @@ fn a_scan_prints_keys() {
     assert_eq!(users, ["user:1", "user:2"]);
     assert_eq!(shell.words("scan stock --values").ok(), "stock:1\ttwo\\nlines\n");
     assert_eq!(shell.words("scan --max 2").ok().lines().count(), 2);
+    assert!(shell.words("scan --at user:1").ok().contains("user:1\n"));
+    shell.run(["scan", "--at", ""]).fails(2, "the key is empty");
     let found = shell.words("--json scan stock --values").json();
     assert_eq!((&found["key"]["text"], &found["value"]["text"]), (&"stock:1".into(), &"two\nlines".into()));
 }

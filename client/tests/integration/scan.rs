@@ -1,6 +1,7 @@
 //! SCAN: what it must pass and must not, on tables at rest and on tables that change under it.
 
-use crate::ways::{Way, over_each_way};
+use crate::ways::{Way, config, over_each_way};
+use farside::server::Config;
 use farside::{ErrorKind, Operation, PutOptions, Scan, Session};
 use pollster::block_on;
 use std::collections::BTreeMap;
@@ -60,6 +61,46 @@ fn a_scan_passes_each_live_key_once() {
         }
         assert_eq!(keys, 3);
     });
+}
+
+#[test]
+fn a_scan_from_a_key_on_passes_it_and_all_behind_it_and_reads_no_more_than_its_pages_hold() {
+    const KEYS: u32 = 1000;
+    for way in Way::all() {
+        // What is read is not read again, however slow the device: it stays fresh.
+        let quarantine = Duration::from_secs(10);
+        let farside = way.start_with(Config { max_keys: Some(1500), quarantine, ..config() });
+        let mut session = farside.session().unwrap();
+        for number in 0..KEYS {
+            session.put(number.to_le_bytes(), "value").unwrap();
+        }
+        let order: Vec<_> =
+            scan(&mut session, Scan::new("").unwrap()).into_iter().map(|(key, _)| key).collect();
+        for number in (0..KEYS).step_by(211) {
+            let key = number.to_le_bytes();
+            let found = scan(&mut session, Scan::new("").unwrap().at(key).unwrap());
+            let first = order.iter().position(|key| *key == found[0].0).unwrap();
+            assert!(found.iter().map(|(key, _)| key).eq(&order[first..]), "{way:?}");
+            // The 32 slots in which the key may lie are the first.
+            assert!(found[..32.min(found.len())].iter().any(|(found, _)| *found == key), "{way:?}");
+        }
+        let mut full = 0;
+        for number in 0..10u32 {
+            let page = [1, 10, 100][number as usize % 3];
+            let mut from_key = Scan::new("").unwrap().at(number.to_le_bytes()).unwrap().with_page(page);
+            let (before, mut keys) = (session.stats()[Operation::Scan].counts, 0);
+            session.scan(&mut from_key, |_, _| keys += 1).unwrap();
+            assert!(keys <= u64::from(page), "{way:?}");
+            full += u32::from(keys == u64::from(page));
+            let reads = session.stats()[Operation::Scan].counts.fabric.reads - before.fabric.reads;
+            // One for each record, and a few for the words of slots.
+            let expected = if way.reads_one_sided() { keys + 1..=keys + 8 } else { 0..=0 };
+            assert!(expected.contains(&reads), "{way:?}: {reads} READs for {keys} of {page} keys");
+        }
+        assert!(full >= 5, "{way:?}: the others end with their shard");
+        assert!(scan(&mut session, Scan::new("").unwrap().at("absent").unwrap()).len() > 1, "{way:?}");
+        assert_eq!(Scan::new("").unwrap().at("").unwrap_err().kind(), ErrorKind::Invalid);
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub use fetch_add::{Added, fetch_add};
 pub use forward::bring_forward;
 pub use get::{Got, get, get_cold, get_warm};
 pub use put::{Put, put};
-pub use scan::{SCAN_RUN, Scanned, scan_run};
+pub use scan::{Run, SCAN_RUN, Scanned, Taken};
 
 use crate::hints::Hint;
 use crate::io::Io;

@@ -27,58 +27,111 @@ pub struct Scanned<'a> {
     pub flags: u16,
 }
 
-/// Slots whose words one READ brings: a run of them begins at each multiple of this.
-pub const SCAN_RUN: u32 = 128;
+/// Slots of a run that is passed by one plan.
+pub const SCAN_RUN: usize = 128;
 
-/// Hands each live key from slot `from` to the end of its run to `take`, until that has no room for one. Returns the slot
-/// to go on from: that key's, or the next run's first, or that at which the deadline passed. Ends by the deadline: each
-/// further look at a slot means that it moved on meanwhile, that is, that another operation took effect. A record that is
-/// damaged is passed over; the server's sweep drops it.
-///
-/// Linearized key by key, when a record's link is read as END.
-pub async fn scan_run<I: Io>(
-    io: &mut I,
-    table: &Table,
-    from: SlotIndex,
-    deadline_ns: u64,
-    mut take: impl FnMut(Scanned<'_>) -> bool,
-) -> Result<SlotIndex, Failure> {
-    let end = ((from.0 / SCAN_RUN + 1) * SCAN_RUN).min(table.geometry.slots());
-    let run_ns = io.now();
-    let mut words = [SlotWord::EMPTY; SCAN_RUN as usize];
-    read_slots(io, from, &mut words[..(end - from.0) as usize]).await?;
-    for (slot, word) in (from.0..end).map(SlotIndex).zip(words) {
-        let (mut word, mut since_ns, mut suspect) = (word, run_ns, Suspect::default());
-        for attempt in 0.. {
-            if let Ok(Found::Settled(found)) = look(io, table, slot, word, since_ns, &mut suspect).await
-                && table.is_fresh(io, since_ns)
-            {
-                if let Some(seen) = found
-                    && !take(scanned(&seen, io.incoming()))
+/// What became of a key that was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It was taken, or is none of those that are looked for; the next one is welcome.
+    GoOn,
+    /// It was taken as the last one.
+    Last,
+    /// There is no room for it.
+    Not,
+}
+
+/// Slots side by side whose words were read together.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'w> {
+    first: SlotIndex,
+    words: &'w [SlotWord],
+    /// Before the READ was posted.
+    since_ns: u64,
+}
+
+impl<'w> Run<'w> {
+    /// Reads the words of the slots from `first` on, which the table has, to `words`: as many as that holds, or up to the
+    /// last slot.
+    pub async fn read<I: Io>(
+        io: &mut I,
+        table: &Table,
+        first: SlotIndex,
+        words: &'w mut [SlotWord],
+    ) -> Result<Self, Failure> {
+        let len = words.len().min((table.geometry.slots() - first.0) as usize);
+        let (words, since_ns) = (&mut words[..len], io.now());
+        read_slots(io, first, words).await?;
+        Ok(Self { first, words, since_ns })
+    }
+
+    /// The slot behind its last.
+    pub fn end(&self) -> SlotIndex {
+        SlotIndex(self.first.0 + self.words.len() as u32)
+    }
+
+    /// Cuts it behind the slot that is the `keys`th to lead to a key, if it has so many.
+    pub fn split_after(self, keys: usize) -> (Self, Self) {
+        let mut leading =
+            self.words.iter().enumerate().filter(|(_, word)| word.state() == SlotState::Committed);
+        let len = leading.nth(keys - 1).map_or(self.words.len(), |(position, _)| position + 1);
+        let (front, back) = self.words.split_at(len);
+        (
+            Self { words: front, ..self },
+            Self { first: SlotIndex(self.first.0 + len as u32), words: back, ..self },
+        )
+    }
+
+    /// Whether it has no slots.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Hands each live key to `take`, until that has enough. Returns the slot to go on from: that behind the last key taken,
+    /// or that of the one for which there was no room, or at which the deadline passed, or the end. Ends by the deadline:
+    /// each further look at a slot means that it moved on meanwhile, that is, that another operation took effect. A record
+    /// that is damaged is passed over; the server's sweep drops it.
+    ///
+    /// Linearized key by key, when a record's link is read as END.
+    pub async fn pass<I: Io>(
+        self,
+        io: &mut I,
+        table: &Table,
+        deadline_ns: u64,
+        mut take: impl FnMut(Scanned<'_>) -> Taken,
+    ) -> Result<SlotIndex, Failure> {
+        for (slot, &word) in (self.first.0..).map(SlotIndex).zip(self.words) {
+            let (mut word, mut since_ns, mut suspect) = (word, self.since_ns, Suspect::default());
+            for attempt in 0.. {
+                if let Ok(Found::Settled(found)) = look(io, table, slot, word, since_ns, &mut suspect).await
+                    && table.is_fresh(io, since_ns)
                 {
-                    return Ok(slot);
+                    match found.map_or(Taken::GoOn, |seen| take(scanned(&seen, io.incoming()))) {
+                        Taken::GoOn => break,
+                        Taken::Last => return Ok(SlotIndex(slot.0 + 1)),
+                        Taken::Not => return Ok(slot),
+                    }
                 }
-                break;
-            }
-            if suspect.is_damaged() {
-                break;
-            }
-            let again = if io.now() < deadline_ns {
-                io.pause(attempt).await;
-                since_ns = io.now();
-                read_slots(io, slot, core::slice::from_mut(&mut word)).await
-            } else {
-                Err(Failure::Deadline)
-            };
-            match again {
-                Ok(()) => {}
-                // What was taken is not to be taken again.
-                Err(_) if slot > from => return Ok(slot),
-                Err(failure) => return Err(failure),
+                if suspect.is_damaged() {
+                    break;
+                }
+                let again = if io.now() < deadline_ns {
+                    io.pause(attempt).await;
+                    since_ns = io.now();
+                    read_slots(io, slot, core::slice::from_mut(&mut word)).await
+                } else {
+                    Err(Failure::Deadline)
+                };
+                match again {
+                    Ok(()) => {}
+                    // What was taken is not to be taken again.
+                    Err(_) if slot > self.first => return Ok(slot),
+                    Err(failure) => return Err(failure),
+                }
             }
         }
+        Ok(self.end())
     }
-    Ok(SlotIndex(end))
 }
 
 /// The words of the slots from `first` on.

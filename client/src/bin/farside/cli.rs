@@ -139,7 +139,7 @@ pub(crate) enum Command {
     Cas(Cas),
     /// Add to a counter and print what it comes to; an absent key counts from 0
     Incr(Incr),
-    /// Print the keys of the table, in no order; what is no printable ASCII as escapes, such as \x00
+    /// Print the keys of the table in the order of their hashes; what is no printable ASCII as escapes, such as \x00
     Scan(Scan),
     /// Print the server's figures
     Stats,
@@ -243,7 +243,10 @@ pub(crate) struct Scan {
     /// Print the values too, behind a tab
     #[arg(long)]
     pub(crate) values: bool,
-    /// Most keys to print
+    /// Begin at this key's place in that order, and print those to the table's end
+    #[arg(long, value_name = "KEY")]
+    pub(crate) at: Option<OsString>,
+    /// Most keys to print; no more are read
     #[arg(long, value_name = "N")]
     pub(crate) max: Option<u64>,
 }

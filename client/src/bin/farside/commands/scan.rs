@@ -8,6 +8,9 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
+/// Most keys that are asked for at a time.
+const PAGE_MAX: u64 = 256;
+
 #[derive(Serialize)]
 struct Found<'a> {
     key: Bytes<'a>,
@@ -19,12 +22,16 @@ struct Found<'a> {
 pub(crate) fn run(cli: &Cli, arguments: &Scan) -> Result<ExitCode, CommandError> {
     let prefix = arguments.prefix.as_ref().map_or(&[][..], |prefix| prefix.as_bytes());
     let (mut session, mut scan) = (session(cli)?, farside::Scan::new(prefix)?);
+    if let Some(key) = &arguments.at {
+        scan = scan.at(key.as_bytes())?;
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     let (mut left, mut written) = (arguments.max.unwrap_or(u64::MAX), Ok(()));
     let mut goes_on = true;
     while goes_on && left > 0 && written.is_ok() {
+        scan = scan.with_page(left.min(PAGE_MAX) as u16);
         goes_on = session.scan(&mut scan, |key, value| {
-            if left > 0 && written.is_ok() {
+            if written.is_ok() {
                 left -= 1;
                 written = if cli.json {
                     let value_bytes = arguments.values.then(|| Bytes::new(&value));
