@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -112,7 +113,8 @@ pub struct StoreFlags {
     /// The store.
     #[arg(long, value_enum, default_value_t = Db::Farside)]
     pub db: Db,
-    /// Server: HOST, HOST:PORT or unix:/PATH [default: 127.0.0.1:7471; without a command, one in this process].
+    /// Server: HOST, HOST:PORT or unix:/PATH [default: 127.0.0.1 with the store's usual port; of farside, without a
+    /// command, one in this process].
     #[arg(short, long, env = "FARSIDE_SERVER", value_name = "ADDRESS")]
     pub server: Option<String>,
     /// Transport; a named one is used or the command fails, auto takes the best that works.
@@ -204,6 +206,24 @@ pub enum Db {
     Farside,
     /// A concurrent map in this process: the reference, without any fabric.
     Papaya,
+    /// Redis or Valkey.
+    Redis,
+    /// memcached.
+    Memcached,
+    /// LMDB in this process; in builds with the feature lmdb.
+    Lmdb,
+}
+
+impl fmt::Display for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Farside => "farside",
+            Self::Papaya => "papaya",
+            Self::Redis => "redis",
+            Self::Memcached => "memcached",
+            Self::Lmdb => "lmdb",
+        })
+    }
 }
 
 /// Flags of `merge`.

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use crate::cli::{Cli, Command, Db, Merge, Options, StoreFlags};
+use crate::cli::{Cli, Command, Db, Merge, Options};
 use crate::measure::interval::Interval;
 use crate::measure::series::Row;
 use crate::plan::{Job, Plan};
@@ -21,9 +21,11 @@ use crate::run::collector::Observer;
 use crate::run::phase::{Kind, Phase};
 use crate::run::{self, PhaseError};
 use crate::signals::Stop;
-use crate::target::Target;
-use crate::target::farside::Farside;
+use crate::store::{self, StoreError};
 use crate::target::papaya::Papaya;
+use crate::target::remote::memcached::Memcached;
+use crate::target::remote::redis::Redis;
+use crate::target::{SessionError, Target};
 use crate::workload::error::WorkloadError;
 use crate::workload::mix::Operation;
 
@@ -39,9 +41,12 @@ pub enum JobError {
     /// Reports that do not make one.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// Store flags that do not go together.
-    #[error("{0}")]
-    Store(&'static str),
+    /// A store that cannot be used as asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A store that cannot be reached or started.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// Farside cannot be reached, started, or used as asked.
     #[error(transparent)]
     Farside(#[from] farside::Error),
@@ -59,6 +64,7 @@ impl JobError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Workload(_) | Self::Output(_) | Self::Merge(_) | Self::Store(_) => 2,
+            Self::Session(_) => 1,
             Self::Phase(PhaseError::Workload(_)) => 2,
             Self::Farside(error) if error.kind() == farside::ErrorKind::Invalid => 2,
             Self::Farside(_) | Self::Phase(PhaseError::Session(_)) | Self::Io(_) => 1,
@@ -82,69 +88,26 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
     if !plan.without_effect.is_empty() {
         note(format_args!("these properties have no effect here: {}", plan.without_effect.join(", ")));
     }
+    store::check(&plan, &options.store)?;
     // From here on: a server in this process leaves nothing behind, whenever a signal comes.
     let stop = Stop::on_signals()?;
     match options.store.db {
         Db::Farside => {
-            let target = farside(&plan, &options);
+            let target = store::farside(&plan, &options);
             if let Some(signal) = stop.signal() {
                 note("interrupted before anything was measured");
                 return Ok(ExitCode::from(128 + signal));
             }
             measure(&plan, &options, &target?, &stop)
         }
-        Db::Papaya => {
-            check_papaya(job, &options.store)?;
-            measure(&plan, &options, &Papaya::new(), &stop)
-        }
+        Db::Papaya => measure(&plan, &options, &Papaya::new(), &stop),
+        Db::Redis => measure(&plan, &options, &store::remote::<Redis>(&options.store)?, &stop),
+        Db::Memcached => measure(&plan, &options, &store::remote::<Memcached>(&options.store)?, &stop),
+        #[cfg(feature = "lmdb")]
+        Db::Lmdb => measure(&plan, &options, &store::lmdb(&plan)?, &stop),
+        #[cfg(not(feature = "lmdb"))]
+        Db::Lmdb => Err(StoreError::NotBuilt.into()),
     }
-}
-
-/// The server that the flags name; without a command and without one, a server in this process.
-fn farside(plan: &Plan, Options { store: flags, rdma, .. }: &Options) -> Result<Farside, JobError> {
-    let mut client = farside::Client::builder()
-        .transport(flags.transport)
-        .rdma(rdma.settings())
-        .deadline(flags.deadline)
-        .name("farside-bench");
-    if let Some(memory) = flags.hint_memory {
-        client = client.hint_memory(usize::try_from(memory.as_u64()).unwrap_or(usize::MAX));
-    }
-    for &requirement in &flags.require {
-        client = client.require(requirement);
-    }
-    if let Some(path) = &flags.token_file {
-        client = client.token_file(path);
-    }
-    match (&flags.server, flags.memory) {
-        (None, memory) if plan.job == Job::Default => {
-            let memory = match memory {
-                Some(memory) => memory.as_u64(),
-                None => plan.table_memory()?,
-            };
-            Ok(Farside::embed(memory, client)?)
-        }
-        (_, Some(_)) => {
-            Err(JobError::Store("--memory is for a server in this process; this job uses another"))
-        }
-        (server, None) => {
-            let address = server.as_deref().unwrap_or(farside::DEFAULT_ADDRESS);
-            Ok(Farside::connect(client.address(address))?)
-        }
-    }
-}
-
-fn check_papaya(job: Job, flags: &StoreFlags) -> Result<(), JobError> {
-    if job != Job::Default {
-        return Err(JobError::Store(
-            "papaya starts empty in this process; leave out the command to load and run it",
-        ));
-    }
-    let asked = flags.server.is_some() || flags.memory.is_some() || flags.token_file.is_some();
-    if asked || !flags.require.is_empty() {
-        return Err(JobError::Store("--server, --memory, --require and --token-file are for --db farside"));
-    }
-    Ok(())
 }
 
 /// Tells the user on the standard error, or nobody if that is gone.
@@ -173,7 +136,7 @@ fn measure<T: Target>(plan: &Plan, options: &Options, target: &T, stop: &Stop) -
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: Host::this(),
         store: target.description(),
-        workload: workload_facts(plan),
+        workload: workload_facts(plan, options.store.db),
         driver: driver_facts(plan, &clock),
         phases: Vec::new(),
     };
@@ -219,15 +182,14 @@ fn run_id() -> u64 {
     since.as_micros() as u64
 }
 
-fn workload_facts(plan: &Plan) -> WorkloadFacts {
+fn workload_facts(plan: &Plan, db: Db) -> WorkloadFacts {
     let workload = &plan.workload;
     WorkloadFacts {
         name: plan.name.clone(),
         mix: workload.mix.to_string(),
         distribution: workload.distribution.to_string(),
-        scans: (workload.mix.share(Operation::Scan) > 0.0).then(|| {
-            format!("{}, in the store's own order (here by hash): no ranges of keys", workload.scans)
-        }),
+        scans: (workload.mix.share(Operation::Scan) > 0.0)
+            .then(|| format!("{}, {}", workload.scans, store::order_of_scans(db))),
         records: workload.records,
         keys: workload.keys.to_string(),
         values: workload.values.describe(),

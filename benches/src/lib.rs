@@ -8,9 +8,10 @@
 //! 4. [`measure`]: latencies, outcomes and fabric counts, second by second.
 //! 5. [`report`]: one model in several forms, and the merging of several processes' reports.
 //!
-//! [`job`] ties them together.
+//! [`store`] finds the target that the flags name, and [`job`] ties them together.
 
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "lmdb"), forbid(unsafe_code))]
+#![cfg_attr(feature = "lmdb", deny(unsafe_code))]
 // They panic when their stream is gone.
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
@@ -22,5 +23,6 @@ pub mod plan;
 pub mod report;
 pub mod run;
 pub mod signals;
+pub mod store;
 pub mod target;
 pub mod workload;

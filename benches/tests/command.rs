@@ -67,6 +67,11 @@ fn wrong_usage_exits_with_2_and_says_what_to_do() {
         ("--batch 4096 -p fieldcount=1 -p fieldlength=16777216", "of buffers, more than 8 GiB"),
         ("--json /nowhere/at/all", "cannot create /nowhere/at/all"),
         ("run --db papaya", "starts empty"),
+        ("--db redis -w e", "redis has no scan that begins at a key"),
+        ("--db memcached -w e", "memcached has no scan that begins at a key"),
+        ("--db memcached -p zeropadding=300", "keys of up to 304 bytes are too long for memcached"),
+        ("--db redis --memory 1GiB", "are for --db farside"),
+        ("--db papaya --transport shm", "are for --db farside"),
         ("merge /nowhere/at/all", "cannot read /nowhere/at/all"),
     ] {
         let output = bench(arguments);

@@ -159,7 +159,13 @@ fn a_store_that_cannot_be_used_as_asked_is_refused_in_words() {
             "--memory is for a server in this process",
         ),
         ("--memory 1KiB".to_owned(), 1, "cannot start the server"),
-        ("--db papaya --server here".to_owned(), 2, "are for --db farside"),
+        ("--db papaya --server here".to_owned(), 2, "papaya is in this process"),
+        ("--db redis --server 127.0.0.1:1".to_owned(), 1, "cannot use the redis server at 127.0.0.1:1"),
+        (
+            format!("--db memcached --deadline 20s --server {}", server.address()),
+            1,
+            "which no server of this kind does",
+        ),
         ("--transport pigeon".to_owned(), 2, "pigeon"),
     ] {
         let output = bench(&arguments);

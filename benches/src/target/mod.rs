@@ -5,7 +5,10 @@
 //! an overwrite if its figures are to mean anything.
 
 pub mod farside;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
 pub mod papaya;
+pub mod remote;
 pub mod scanned;
 
 use std::ops::AddAssign;
