@@ -164,7 +164,7 @@ fn a_store_that_cannot_be_used_as_asked_is_refused_in_words() {
         (
             format!("--db memcached --deadline 20s --server {}", server.address()),
             1,
-            "which no server of this kind does",
+            "it closed the connection without an answer",
         ),
         ("--transport pigeon".to_owned(), 2, "pigeon"),
     ] {

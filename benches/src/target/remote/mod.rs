@@ -149,10 +149,9 @@ impl<P: Protocol> Remote<P> {
     fn unreachable(address: &Address, fault: &Fault) -> SessionError {
         let is_absent = matches!(fault, Fault::Io(error)
             if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound));
-        let why =
-            if is_absent { "nothing listens there: start it, or name another with --server" } else { "" };
-        let colon = if is_absent { ": " } else { "" };
-        SessionError(format!("cannot use the {} server at {address}: {fault}{colon}{why}", P::STORE))
+        let advice =
+            if is_absent { ": nothing listens there, start it or name another with --server" } else { "" };
+        SessionError(format!("cannot use the {} server at {address}: {fault}{advice}", P::STORE))
     }
 
     /// What the server tells of itself now; none if it does not answer.
