@@ -1,7 +1,8 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use bytesize::ByteSize;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
 use farside::{DeviceChoice, Rdma, Require, TransportChoice};
 
+use crate::compare::spec::Spec;
 use crate::report::output::Files;
 
 /// Load generator for Farside, with YCSB's workloads.
@@ -32,8 +34,19 @@ pub enum Command {
     Load(Options),
     /// Do the workload's operations on a loaded store.
     Run(Options),
+    /// Measure several stores with the same work, in turns, and print one table.
+    ///
+    /// Each is started for this, empty, on a free port or socket, with one server thread where that can be set, and ended
+    /// again. For instance: compare farside:shm redis:unix memcached:unix papaya -w c
+    Compare(Compare),
     /// Make one report of those that the processes of a shared run wrote with --json.
     Merge(Merge),
+    /// Run a program until it ends, or the standard input does.
+    #[command(hide = true)]
+    Guard(Guard),
+    /// Run a Farside server until the standard input ends.
+    #[command(hide = true)]
+    Serve(Serve),
 }
 
 /// Flags of a load and a run.
@@ -237,6 +250,61 @@ pub struct Merge {
     pub files: Files,
 }
 
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// What to compare: farside:shm, farside:tcp, redis:unix, redis:tcp, valkey:unix, valkey:tcp, memcached:unix,
+    /// memcached:tcp, papaya, lmdb. Ratios are to the first.
+    #[arg(required = true, value_name = "STORE")]
+    pub targets: Vec<Spec>,
+    /// What to do to the stores.
+    #[command(flatten)]
+    pub workload: WorkloadFlags,
+    /// How to drive them.
+    #[command(flatten)]
+    pub driving: DrivingFlags,
+    /// How often they take turns, which share --duration [a workload that inserts: once].
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=100), help_heading = "Driving")]
+    pub rounds: u32,
+    /// Leave out stores that are not installed, and say so.
+    #[arg(long)]
+    pub skip_missing: bool,
+    /// Longest time for each operation.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub deadline: Duration,
+    /// Most memory of each thread for Farside's hints [default: the client library's].
+    #[arg(long, value_name = "SIZE")]
+    pub hint_memory: Option<ByteSize>,
+    /// Write the report, histograms included, as JSON; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Arguments of `guard`.
+#[derive(Debug, Args)]
+pub struct Guard {
+    /// The program and its arguments.
+    #[arg(required = true, last = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Its address.
+    #[arg(long)]
+    pub listen: SocketAddr,
+    /// Its Unix socket.
+    #[arg(long)]
+    pub socket: PathBuf,
+    /// Bytes of memory.
+    #[arg(long)]
+    pub memory: u64,
+    /// Keys for which it has room.
+    #[arg(long)]
+    pub max_keys: u64,
+}
+
 /// The longest time that can be asked for: what is added to a clock must not leave its range.
 pub const LONGEST: Duration = Duration::from_secs(100 * 31_557_600);
 
@@ -291,6 +359,8 @@ mod tests {
             &["farside-bench", "--seed", "1", "run"],
             &["farside-bench", "merge"],
             &["farside-bench", "compare"],
+            &["farside-bench", "compare", "redis"],
+            &["farside-bench", "compare", "papaya", "--rounds", "0"],
         ] {
             assert_eq!(Cli::try_parse_from(wrong).expect_err("wrong usage").exit_code(), 2, "{wrong:?}");
         }

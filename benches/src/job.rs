@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use crate::cli::{Cli, Command, Db, Merge, Options};
+use crate::compare::{self, CompareError, process};
 use crate::measure::interval::Interval;
 use crate::measure::series::Row;
 use crate::plan::{Job, Plan};
@@ -38,6 +39,9 @@ pub enum JobError {
     /// An output cannot be had.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// A comparison that cannot be made.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// Reports that do not make one.
     #[error(transparent)]
     Merge(#[from] MergeError),
@@ -64,6 +68,7 @@ impl JobError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Workload(_) | Self::Output(_) | Self::Merge(_) | Self::Store(_) => 2,
+            Self::Compare(error) => error.exit_code(),
             Self::Session(_) => 1,
             Self::Phase(PhaseError::Workload(_)) => 2,
             Self::Farside(error) if error.kind() == farside::ErrorKind::Invalid => 2,
@@ -83,8 +88,11 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
         Some(Command::Load(options)) => (Job::Load, options),
         Some(Command::Run(options)) => (Job::Run, options),
         Some(Command::Merge(files)) => return merge_files(&files),
+        Some(Command::Compare(flags)) => return compare::compare(&flags),
+        Some(Command::Guard(flags)) => return Ok(process::guard(&flags)?),
+        Some(Command::Serve(flags)) => return Ok(process::serve(&flags)?),
     };
-    let plan = Plan::new(job, &options)?;
+    let plan = Plan::new(job, &options.workload, &options.driving)?;
     if !plan.without_effect.is_empty() {
         note(format_args!("these properties have no effect here: {}", plan.without_effect.join(", ")));
     }
@@ -111,7 +119,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode, JobError> {
 }
 
 /// Tells the user on the standard error, or nobody if that is gone.
-fn note(text: impl Display) {
+pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }
 
@@ -136,7 +144,7 @@ fn measure<T: Target>(plan: &Plan, options: &Options, target: &T, stop: &Stop) -
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: Host::this(),
         store: target.description(),
-        workload: workload_facts(plan, options.store.db),
+        workload: workload_facts(plan, store::order_of_scans(options.store.db)),
         driver: driver_facts(plan, &clock),
         phases: Vec::new(),
     };
@@ -158,7 +166,8 @@ fn measure<T: Target>(plan: &Plan, options: &Options, target: &T, stop: &Stop) -
     })
 }
 
-fn phase(plan: &Plan, kind: Kind) -> Phase<'_> {
+/// The load or the run of `plan`.
+pub(crate) fn phase(plan: &Plan, kind: Kind) -> Phase<'_> {
     let runs = kind == Kind::Run;
     Phase {
         kind,
@@ -182,14 +191,14 @@ fn run_id() -> u64 {
     since.as_micros() as u64
 }
 
-fn workload_facts(plan: &Plan, db: Db) -> WorkloadFacts {
+/// The workload of `plan`, whose scans go in `order`, in words.
+pub(crate) fn workload_facts(plan: &Plan, order: &str) -> WorkloadFacts {
     let workload = &plan.workload;
     WorkloadFacts {
         name: plan.name.clone(),
         mix: workload.mix.to_string(),
         distribution: workload.distribution.to_string(),
-        scans: (workload.mix.share(Operation::Scan) > 0.0)
-            .then(|| format!("{}, {}", workload.scans, store::order_of_scans(db))),
+        scans: (workload.mix.share(Operation::Scan) > 0.0).then(|| format!("{}, {}", workload.scans, order)),
         records: workload.records,
         keys: workload.keys.to_string(),
         values: workload.values.describe(),
@@ -199,7 +208,8 @@ fn workload_facts(plan: &Plan, db: Db) -> WorkloadFacts {
     }
 }
 
-fn driver_facts(plan: &Plan, clock: &MonotonicClock) -> DriverFacts {
+/// How `plan` is driven, in words.
+pub(crate) fn driver_facts(plan: &Plan, clock: &MonotonicClock) -> DriverFacts {
     DriverFacts {
         threads: plan.threads,
         batch: plan.batch,
@@ -212,7 +222,7 @@ fn driver_facts(plan: &Plan, clock: &MonotonicClock) -> DriverFacts {
 }
 
 /// Follows a phase for those who watch it: the terminal and the HDR log.
-struct Follower<'a> {
+pub(crate) struct Follower<'a> {
     progress: Progress,
     hdr: Option<&'a mut HdrLog<BufWriter<File>>>,
     phase: Kind,
@@ -221,7 +231,7 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(phase: &Phase<'_>, hdr: Option<&'a mut HdrLog<BufWriter<File>>>) -> Self {
+    pub(crate) fn new(phase: &Phase<'_>, hdr: Option<&'a mut HdrLog<BufWriter<File>>>) -> Self {
         Self {
             progress: Progress::new(phase.kind, phase.operations(), phase.duration),
             hdr,

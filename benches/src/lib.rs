@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod cli;
+pub mod compare;
 pub mod generator;
 pub mod job;
 pub mod measure;

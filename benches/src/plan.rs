@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::cli::Options;
+use crate::cli::{DrivingFlags, WorkloadFlags};
 use crate::run::phase::Client;
 use crate::workload::error::WorkloadError;
 use crate::workload::mix::Operation;
@@ -29,9 +29,17 @@ pub enum Job {
     Load,
     /// Run only.
     Run,
+    /// Load several stores, then run on them in turns.
+    Compare,
 }
 
 impl Job {
+    /// Whether what the user leaves open has a default, for it is to work without any file or flag.
+    #[must_use]
+    pub fn has_defaults(self) -> bool {
+        matches!(self, Self::Default | Self::Compare)
+    }
+
     /// Whether the job loads.
     #[must_use]
     pub fn loads(self) -> bool {
@@ -93,24 +101,29 @@ impl Plan {
     ///
     /// # Errors
     /// On anything that is unknown, out of range, or in contradiction.
-    pub fn new(job: Job, options: &Options) -> Result<Self, WorkloadError> {
-        let (name, properties) = properties(job, options)?;
+    pub fn new(job: Job, flags: &WorkloadFlags, driving: &DrivingFlags) -> Result<Self, WorkloadError> {
+        let (name, properties) = properties(job, flags, driving)?;
         let mut workload = Workload::from_properties(&properties)?;
-        workload.verify |= options.workload.verify;
+        workload.verify |= flags.verify;
         if workload.verify && workload.values.min_len() < MIN_CHECKED {
             return Err(contradiction(format!(
                 "--verify needs values of at least {MIN_CHECKED} bytes, to tell one write from another; raise \
                  fieldcount or fieldlength"
             )));
         }
-        let client = Client { index: options.driving.client_index, count: options.driving.client_count };
+        let client = Client { index: driving.client_index, count: driving.client_count };
+        if job == Job::Compare && client.count > 1 {
+            return Err(contradiction(
+                "a comparison is made by one process; leave out --client-count".into(),
+            ));
+        }
         if client.index >= client.count {
             return Err(contradiction(format!(
                 "--client-index {} is none of the {} processes of --client-count; they count from 0",
                 client.index, client.count
             )));
         }
-        let threads = agreed("--threads", options.driving.threads, "threadcount", workload.threads)?;
+        let threads = agreed("--threads", driving.threads, "threadcount", workload.threads)?;
         if threads.is_some_and(|threads| threads > 1024) {
             return Err(contradiction(
                 "threadcount is at most 1024; use several processes (--client-count)".into(),
@@ -128,17 +141,17 @@ impl Plan {
             _ => (workload.scans.max() as u64).saturating_mul(value + workload.keys.max_len() as u64),
         };
         let buffers =
-            (2 * value).saturating_add(scanned).saturating_mul(options.driving.batch).saturating_mul(threads);
+            (2 * value).saturating_add(scanned).saturating_mul(driving.batch).saturating_mul(threads);
         if buffers > BUFFERS_MAX {
             return Err(contradiction(format!(
                 "batches of {} values of {value} bytes in {threads} threads need {} GiB of buffers, more than {} GiB; \
                  lower --batch, --threads, fieldlength or maxscanlength",
-                options.driving.batch,
+                driving.batch,
                 buffers >> 30,
                 BUFFERS_MAX >> 30
             )));
         }
-        let duration = duration(job, options, &workload)?;
+        let duration = duration(job, driving, &workload)?;
         if job.runs() {
             // The chooser of one thread tells what is wrong with all.
             workload.distribution.chooser(&workload, 0, 1)?;
@@ -148,11 +161,11 @@ impl Plan {
             name,
             client,
             threads,
-            batch: options.driving.batch as usize,
-            target: agreed("--target", options.driving.target, "target", workload.target)?,
-            warm_up: options.driving.warmup,
+            batch: driving.batch as usize,
+            target: agreed("--target", driving.target, "target", workload.target)?,
+            warm_up: driving.warmup,
             duration,
-            seed: options.workload.seed,
+            seed: flags.seed,
             without_effect: properties.without_effect().into_iter().map(str::to_owned).collect(),
             workload,
         })
@@ -164,25 +177,29 @@ fn contradiction(message: String) -> WorkloadError {
 }
 
 /// The layers of properties, the named workload first, and the workload's name.
-fn properties(job: Job, options: &Options) -> Result<(String, Properties), WorkloadError> {
-    let standard = match &options.workload.name {
+fn properties(
+    job: Job,
+    flags: &WorkloadFlags,
+    driving: &DrivingFlags,
+) -> Result<(String, Properties), WorkloadError> {
+    let standard = match &flags.name {
         Some(name) => Some(name.as_str()),
-        None => options.workload.files.is_empty().then_some("a"),
+        None => flags.files.is_empty().then_some("a"),
     };
     let mut names: Vec<String> = standard.iter().map(|&name| name.to_owned()).collect();
     let mut properties = standard.map(workload::standard).transpose()?.unwrap_or_default();
-    if job == Job::Default {
+    if job.has_defaults() {
         properties.set("recordcount", DEFAULT_RECORDS, Origin::BuiltIn("the default job"));
     }
     // The thousand operations of YCSB's files are there to be changed; a time that was asked for changes them.
-    if job == Job::Default || options.driving.duration.is_some() {
+    if job.has_defaults() || driving.duration.is_some() {
         properties.remove("operationcount");
     }
-    for file in &options.workload.files {
+    for file in &flags.files {
         properties.add_file(file)?;
         names.push(file.display().to_string());
     }
-    for assignment in &options.workload.properties {
+    for assignment in &flags.properties {
         properties.add_assignment(assignment)?;
     }
     Ok((names.join(" and "), properties))
@@ -203,16 +220,20 @@ fn agreed(
     }
 }
 
-fn duration(job: Job, options: &Options, workload: &Workload) -> Result<Option<Duration>, WorkloadError> {
+fn duration(
+    job: Job,
+    driving: &DrivingFlags,
+    workload: &Workload,
+) -> Result<Option<Duration>, WorkloadError> {
     if !job.runs() {
-        return match (options.driving.duration, options.driving.warmup.is_zero()) {
+        return match (driving.duration, driving.warmup.is_zero()) {
             (None, true) => Ok(workload.max_time),
             _ => Err(contradiction(
                 "a load ends when all records are there; --duration and --warmup are for runs".into(),
             )),
         };
     }
-    match (options.driving.duration, workload.max_time) {
+    match (driving.duration, workload.max_time) {
         (Some(given), Some(set)) if given != set => Err(contradiction(format!(
             "--duration {} and maxexecutiontime={} contradict each other; keep one of them",
             humantime::format_duration(given),
@@ -221,9 +242,9 @@ fn duration(job: Job, options: &Options, workload: &Workload) -> Result<Option<D
         (Some(time), _) if time.is_zero() => {
             Err(contradiction("--duration must be more than nothing".into()))
         }
-        (None, None) if workload.operations.is_none() => match job {
-            Job::Default => Ok(Some(DEFAULT_DURATION)),
-            _ => Err(contradiction("the run has no end; set operationcount or --duration".into())),
+        (None, None) if workload.operations.is_none() => match job.has_defaults() {
+            true => Ok(Some(DEFAULT_DURATION)),
+            false => Err(contradiction("the run has no end; set operationcount or --duration".into())),
         },
         (given, set) => Ok(given.or(set)),
     }
@@ -239,7 +260,7 @@ mod tests {
     fn plan(job: Job, flags: &str) -> Result<Plan, WorkloadError> {
         let arguments = std::iter::once("farside-bench").chain(flags.split_whitespace());
         let cli = Cli::try_parse_from(arguments).expect("a good command line");
-        Plan::new(job, &cli.options)
+        Plan::new(job, &cli.options.workload, &cli.options.driving)
     }
 
     fn refusal(job: Job, flags: &str) -> String {

@@ -33,7 +33,7 @@ pub enum StoreError {
     NoServer(Db),
     /// Scans of what has none.
     #[error(
-        "--db {0} cannot run this workload, for it scans: {0} has no scan that begins at a key and ends after a number of \
+        "{0} cannot run this workload, for it scans, and {0} has no scan that begins at a key and ends after a number of \
          records; set scanproportion=0, or choose one of the workloads a, b, c, d, f"
     )]
     NoScan(Db),

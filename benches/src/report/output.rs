@@ -69,8 +69,9 @@ pub struct Outputs {
     taken: Vec<(&'static str, PathBuf)>,
 }
 
+/// A form of a report beside the table.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+pub(crate) enum Form {
     Json,
     Csv,
     Ycsb,
@@ -161,20 +162,28 @@ impl Outputs {
     /// # Errors
     /// If one cannot be written. A reader that has closed standard output is no error.
     pub fn write(self, report: &Report) -> io::Result<()> {
+        self.write_as(&table(report), |form| match form {
+            Form::Json => report.to_json(),
+            Form::Csv => csv(report),
+            Form::Ycsb => ycsb(report),
+            Form::Html => html(report),
+        })
+    }
+
+    /// Writes a report of any kind likewise, whose forms `form_of` makes.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) fn write_as(self, table: &str, form_of: impl Fn(Form) -> String) -> io::Result<()> {
         let taken = self.sinks.iter().any(|(_, sink)| matches!(sink, Sink::StandardOutput));
         if taken {
             // Where nobody reads it, the reports that were asked for are still to be written.
-            let _ = io::stderr().write_all(table(report).as_bytes());
+            let _ = io::stderr().write_all(table.as_bytes());
         } else {
-            to_standard_output(&table(report))?;
+            to_standard_output(table)?;
         }
         for (form, sink) in self.sinks {
-            let text = match form {
-                Form::Json => report.to_json(),
-                Form::Csv => csv(report),
-                Form::Ycsb => ycsb(report),
-                Form::Html => html(report),
-            };
+            let text = form_of(form);
             let (path, result) = match sink {
                 Sink::StandardOutput => {
                     to_standard_output(&text)?;

@@ -1,7 +1,7 @@
 //! The report for people: at most 100 columns wide.
 
 use super::format::{Align, aligned, count, grouped, latency, per_operation};
-use super::{KindReport, PhaseReport, Report};
+use super::{DriverFacts, KindReport, PhaseReport, Report};
 use crate::measure::histogram::{Latencies, QUANTILES};
 use crate::run::phase::Kind;
 use crate::workload::mix::Operation;
@@ -41,6 +41,16 @@ fn header(report: &Report) -> String {
         format!("{}, keys {}, {}", grouped(workload.records), workload.keys, workload.values),
     ));
     lines.extend(workload.scans.clone().map(|scans| ("scans", scans)));
+    lines.push(("driver", driving(driver, workload.seed)));
+    lines.push(("clock", format!("{} ns to read, part of each latency", driver.clock_ns)));
+    lines.push(("host", format!("{}, {} x {}, {}", host.name, host.cores, host.cpu, host.kernel)));
+
+    let rows: Vec<Vec<String>> = lines.into_iter().map(|(name, text)| vec![name.to_owned(), text]).collect();
+    format!("farside-bench {}\n\n{}", report.version, aligned(&rows, &[Align::Left, Align::Left]))
+}
+
+/// How the work was driven.
+pub(crate) fn driving(driver: &DriverFacts, seed: u64) -> String {
     let pace = match driver.target {
         Some(target) => format!("open loop at {} ops/s", grouped(target)),
         None => "closed loop".to_owned(),
@@ -56,15 +66,7 @@ fn header(report: &Report) -> String {
         (some, all) => format!(", {some} of {all} processes merged"),
     };
     let threads = if driver.threads == 1 { "thread" } else { "threads" };
-    lines.push((
-        "driver",
-        format!("{} {threads}, {pace}{batch}{warm_up}{shared}, seed {}", driver.threads, workload.seed),
-    ));
-    lines.push(("clock", format!("{} ns to read, part of each latency", driver.clock_ns)));
-    lines.push(("host", format!("{}, {} x {}, {}", host.name, host.cores, host.cpu, host.kernel)));
-
-    let rows: Vec<Vec<String>> = lines.into_iter().map(|(name, text)| vec![name.to_owned(), text]).collect();
-    format!("farside-bench {}\n\n{}", report.version, aligned(&rows, &[Align::Left, Align::Left]))
+    format!("{} {threads}, {pace}{batch}{warm_up}{shared}, seed {seed}", driver.threads)
 }
 
 /// Rows are named by phase and kind; an open loop has two for each.
@@ -141,7 +143,7 @@ fn counts(report: &Report) -> String {
 }
 
 /// The name in the table; YCSB's READ-MODIFY-WRITE would cost the latencies their place.
-fn short(operation: Operation) -> String {
+pub(crate) fn short(operation: Operation) -> String {
     match operation {
         Operation::ReadModifyWrite => "RMW".to_owned(),
         other => other.to_string(),
@@ -149,7 +151,7 @@ fn short(operation: Operation) -> String {
 }
 
 /// The phase in a sentence, and what there is to remark on.
-fn verdict(phase: &PhaseReport, verified: bool) -> String {
+pub(crate) fn verdict(phase: &PhaseReport, verified: bool) -> String {
     let mut summary = format!(
         "{} operations in {:.2} s, {} ops/s, {} not found, {} failed",
         grouped(phase.operations),

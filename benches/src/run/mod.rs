@@ -26,6 +26,7 @@ use worker::{Times, Worker};
 
 use crate::generator::acknowledged::AcknowledgedCounter;
 use crate::measure::interval::Interval;
+use crate::measure::series::Row;
 use crate::target::{ServerCpu, SessionError, Target};
 use crate::workload::error::WorkloadError;
 
@@ -44,6 +45,26 @@ pub struct Outcome {
     pub reconnects: u64,
     /// Whether another server answers at the end than at the beginning.
     pub server_replaced: bool,
+}
+
+impl Outcome {
+    /// Adds a later run of the same work on the same store.
+    pub fn go_on(&mut self, next: Self) {
+        let Collected { total, rows, warm_up_problems, ends } = next.collected;
+        let all = &mut self.collected;
+        let before = all.rows.last().map_or(0, |row| row.second + 1);
+        all.rows.extend(rows.into_iter().map(|row| Row { second: row.second + before, ..row }));
+        all.total.add(&total);
+        all.warm_up_problems += warm_up_problems;
+        all.ends.extend(ends);
+        self.elapsed += next.elapsed;
+        self.server_cpu = self.server_cpu.zip(next.server_cpu).map(|(mine, theirs)| ServerCpu {
+            serving: mine.serving + theirs.serving,
+            upkeep: mine.upkeep + theirs.upkeep,
+        });
+        self.reconnects += next.reconnects;
+        self.server_replaced |= next.server_replaced;
+    }
 }
 
 /// A phase that could not begin.

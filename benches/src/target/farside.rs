@@ -52,6 +52,17 @@ impl Farside {
     }
 }
 
+impl Farside {
+    /// Bytes that the server's records and its index take; none if it does not tell.
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
+        let statistics = self.asking.lock().ok()?.server_stats().ok()?;
+        let number = |name| value(&statistics, name)?.parse::<u64>().ok();
+        let records = number("farside_bytes_used")?.saturating_sub(number("farside_bytes_leased")?);
+        Some(records + 8 * number("farside_slots")?)
+    }
+}
+
 impl Home {
     fn client(&self) -> &Client {
         match self {
