@@ -3,6 +3,7 @@
 pub mod contender;
 pub mod process;
 pub mod report;
+mod servers;
 pub mod spec;
 
 use std::io::{self, Write};
