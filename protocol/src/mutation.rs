@@ -43,6 +43,12 @@ pub enum Mutation {
     OldEvidence,
     /// A compare-and-swap whose completion was lost is judged while it may still execute (rule T5).
     NoFence,
+    /// A restarted server counts the leases of free blocks from 1 again (rule T3).
+    ForgetCounts,
+    /// A restarted server takes an insertion that was not decided for a key.
+    RecoverTentative,
+    /// A restarted server takes the record in a slot for the key's current one, and frees its successors.
+    RecoverAtTheSlot,
 }
 
 /// Whether `mutation` is switched on.

@@ -19,6 +19,7 @@ mod audit;
 mod client;
 mod hunt;
 mod keys;
+mod restart;
 mod server;
 mod setup;
 mod shared;
@@ -102,6 +103,8 @@ struct Run {
     /// The clients, and the server last.
     tasks: Vec<Option<Task>>,
     frozen_until: Vec<u64>,
+    /// Those of the clients and of the server.
+    connections: Vec<ClientId>,
     reader: Sim,
     audited: u64,
 }
@@ -124,6 +127,7 @@ impl Run {
         fill(&shared, &reader);
         shared.world.set_conduct(setup.conduct);
         let mut tasks: Vec<Option<Task>> = Vec::new();
+        let ids = connections.iter().chain([&server]).map(Sim::client).collect();
         for (number, fabric) in connections.into_iter().enumerate() {
             tasks.push(Some(Box::pin(Client::new(&shared, number, fabric).live())));
         }
@@ -133,14 +137,19 @@ impl Run {
             frozen_until: vec![0; tasks.len()],
             tasks,
             shared,
+            connections: ids,
             reader,
             audited: 0,
         }
     }
 
     fn run_to_its_end(mut self) -> Result<Tally, Box<Failed>> {
-        while self.tasks.iter().any(Option::is_some) {
+        while self.tasks.iter().any(Option::is_some) && !self.ends_now() {
             self.step();
+            self.check()?;
+        }
+        if self.shared.setup.restart_at.is_some() {
+            self.restart();
             self.check()?;
         }
         drive(Client::new(&self.shared, self.tasks.len() - 1, self.reader.clone()).read_all());
@@ -204,6 +213,23 @@ impl Run {
             session.mail.clear();
         }
         self.shared.tally.borrow_mut().died += 1;
+    }
+
+    fn ends_now(&self) -> bool {
+        self.shared.setup.restart_at.is_some_and(|step| step <= self.shared.world.steps())
+    }
+
+    /// Ends whoever is left, and has another server go on.
+    fn restart(&mut self) {
+        let shared = Rc::clone(&self.shared);
+        self.tasks.fill_with(|| None);
+        self.connections.iter().for_each(|client| shared.world.sever(*client));
+        let repaired = restart::recover(&shared, &shared.world.connect());
+        let tally = &mut *shared.tally.borrow_mut();
+        tally.recovered_keys += repaired.keys;
+        tally.recovered_lagging += repaired.lagging;
+        tally.recovered_dead += repaired.dead;
+        tally.recovered_tentative += repaired.tentative;
     }
 
     /// Flips a bit of some record that a slot leads to, once its time has come and there is one.

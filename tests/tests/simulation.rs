@@ -8,6 +8,9 @@ const SEEDS: u64 = 1500;
 /// Counts that so many seeds need not reach: an insertion that is disturbed eight times over is rare.
 const RARE: [&str; 1] = ["contended"];
 
+/// What only runs with a restart come across.
+const RECOVERED: &str = "recovered";
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is `{text}`; it must be a number")))
@@ -27,9 +30,39 @@ fn mixed_runs_keep_every_promise() {
         println!("{name:24} {count}");
     }
     if number("FARSIDE_SIM_SEEDS").is_none_or(|seeds| seeds >= SEEDS) {
-        let unreached =
-            tally.counts().into_iter().filter(|(name, count)| *count == 0 && !RARE.contains(name));
+        let unreached = tally
+            .counts()
+            .into_iter()
+            .filter(|(name, count)| *count == 0 && !RARE.contains(name) && !name.starts_with(RECOVERED));
         assert_eq!(unreached.collect::<Vec<_>>(), [], "the simulator no longer gets there");
+    }
+}
+
+/// Whatever was acknowledged is there after a restart, and nothing else that was not asked for.
+#[test]
+fn restarts_keep_every_promise() {
+    let tally = run_seeds(Theme::Restart);
+    if number("FARSIDE_SIM_SEEDS").is_none_or(|seeds| seeds >= SEEDS) {
+        let of_recovery = tally.counts().into_iter().filter(|(name, _)| name.starts_with(RECOVERED));
+        assert_eq!(of_recovery.filter(|(_, count)| *count == 0).collect::<Vec<_>>(), []);
+    }
+}
+
+/// Everybody ends at each step in turn, with everything before it as it would be without.
+#[test]
+fn everybody_may_end_at_any_step() {
+    for seed in 0..3 {
+        let mut whole = Setup::about(Theme::Restart, seed);
+        whole.restart_at = Some(u64::MAX);
+        let last = run(&whole).unwrap_or_else(|failed| panic!("{failed}")).steps;
+        for at in 0..last.min(3000) {
+            let mut setup = whole.clone();
+            setup.restart_at = Some(at);
+            if run(&setup).is_err() {
+                let failed = explain(&setup).expect_err("a run is the same every time");
+                panic!("{setup}\n{failed}\nthis was seed {seed} with an end at step {at}");
+            }
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Heap {
             let mut highest = chunk.floor;
             for entry in &chunk.entries {
                 *blocks.of(entry.state) += 1;
-                assert!(entry.count > chunk.floor && u64::from(entry.count) <= LEASE_COUNT_MAX);
+                assert!(entry.count > 0 && u64::from(entry.count) <= LEASE_COUNT_MAX);
                 assert!(entry.state != State::Worn || u64::from(entry.count) == LEASE_COUNT_MAX);
                 highest = highest.max(entry.count);
             }

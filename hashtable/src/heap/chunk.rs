@@ -3,6 +3,7 @@
 use super::sessions::SessionSlot;
 use alloc::vec::Vec;
 use farside_protocol::limits::{GRANULE, LEASE_COUNT_MAX};
+use farside_protocol::mutation::{self, Mutation};
 use farside_protocol::{Block, Class, Life};
 
 /// Most blocks of a chunk.
@@ -49,7 +50,7 @@ pub(super) struct Chunk {
     pub(super) span: u64,
     /// Blocks it has room for.
     pub(super) capacity: usize,
-    /// No block in these bytes was ever leased with a higher count before the chunk was cut.
+    /// No block in these bytes was ever leased with a higher count before the chunk was cut, or made out anew.
     pub(super) floor: u32,
     /// Highest count issued here, at first the floor.
     pub(super) highest: u32,
@@ -67,7 +68,7 @@ impl Chunk {
     /// A chunk of `capacity` free blocks from granule `first` of the region.
     pub(super) fn new(class: Class, first: u64, capacity: usize, span: u64, floor: u32) -> Self {
         debug_assert!(capacity <= CHUNK_BLOCKS_MAX && (capacity * class.size()) as u64 <= span);
-        debug_assert!(u64::from(floor) < LEASE_COUNT_MAX);
+        debug_assert!(u64::from(floor) <= LEASE_COUNT_MAX);
         Self {
             class,
             first,
@@ -96,9 +97,14 @@ impl Chunk {
 
     /// The entry of the block that starts exactly at `block`, if it was ever leased.
     pub(super) fn index_of(&self, block: Block) -> Option<usize> {
+        self.number_of(block).filter(|&index| index < self.entries.len())
+    }
+
+    /// The number of the block that starts exactly at `block`, if it has one.
+    pub(super) fn number_of(&self, block: Block) -> Option<usize> {
         let distance = block.granule().checked_sub(self.first)?;
         let index = usize::try_from(distance / self.stride()).ok()?;
-        (distance.is_multiple_of(self.stride()) && index < self.entries.len()).then_some(index)
+        (distance.is_multiple_of(self.stride()) && index < self.capacity).then_some(index)
     }
 
     /// Whether a block is free.
@@ -138,6 +144,46 @@ impl Chunk {
             self.out -= 1;
         }
         entry.state
+    }
+
+    /// Of a chunk whose use is made out anew: notes that a block holds a record. Returns false if it does already.
+    pub(super) fn occupy(&mut self, index: usize, count: u32) -> bool {
+        let blank = Entry { count: self.floor, state: State::Free { next: NONE } };
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, blank);
+        }
+        let entry = &mut self.entries[index];
+        if let State::Published { .. } = entry.state {
+            return false;
+        }
+        *entry = Entry { count, state: State::Published { mark: false } };
+        self.out += 1;
+        true
+    }
+
+    /// After that: lists the blocks that hold none. Returns how many of them are worn, which are all or none.
+    pub(super) fn settle(&mut self) -> u64 {
+        let is_worn = u64::from(self.floor) == LEASE_COUNT_MAX;
+        if is_worn {
+            self.entries.resize(self.capacity, Entry { count: self.floor, state: State::Worn });
+        }
+        let mut worn = 0;
+        for (index, entry) in self.entries.iter_mut().enumerate().rev() {
+            if !matches!(entry.state, State::Published { .. }) {
+                if is_worn {
+                    entry.state = State::Worn;
+                    worn += 1;
+                } else {
+                    entry.state = State::Free { next: self.free };
+                    self.free = index as u16;
+                    if mutation::is(Mutation::ForgetCounts) {
+                        entry.count = 1;
+                    }
+                }
+            }
+        }
+        self.out += worn as usize;
+        worn
     }
 
     /// The blocks of the list of free ones.

@@ -31,6 +31,7 @@
 
 use super::chunk::{CHUNK_BLOCKS_MAX, Chunk, State};
 use super::extents::{End, Extents};
+use super::ledger::{Entry, Ledger};
 use super::sessions::SessionSlot;
 use super::usage::Blocks;
 use alloc::boxed::Box;
@@ -92,14 +93,16 @@ pub(super) struct Chunks {
     pub(super) supplies: Vec<Supply>,
     /// Chunks of which no block is out, with the time since when; the one that is empty for longest is first.
     pub(super) empty: BTreeSet<(u64, u32)>,
+    /// Where what must outlive the heap is written down.
+    pub(super) ledger: Option<Box<dyn Ledger>>,
 }
 
 impl Chunks {
     pub(super) fn new(geometry: Geometry) -> Self {
         let heap_at = geometry.heap_at();
         let capacity = geometry.region_len() - heap_at;
-        let unit = (1 << (capacity / 512).max(GRANULE).ilog2()).min(UNIT_MAX);
-        let units = capacity.div_ceil(unit) as usize;
+        let unit = unit_of(capacity);
+        let units = Self::units_len(geometry);
         Self {
             heap_at,
             capacity,
@@ -109,7 +112,14 @@ impl Chunks {
             pool: Extents::new(capacity, unit),
             supplies: alloc::vec![Supply::default(); Class::COUNT],
             empty: BTreeSet::new(),
+            ledger: None,
         }
+    }
+
+    /// Units of the heap.
+    pub(super) fn units_len(geometry: Geometry) -> usize {
+        let capacity = geometry.region_len() - geometry.heap_at();
+        capacity.div_ceil(unit_of(capacity)) as usize
     }
 
     /// Bytes of the heap.
@@ -117,10 +127,15 @@ impl Chunks {
         self.capacity
     }
 
+    /// The chunk that has the memory where `block` starts, if one does.
+    pub(super) fn chunk_around(&self, block: Block) -> Option<u32> {
+        let unit = block.offset().checked_sub(self.heap_at)? / self.unit;
+        self.units.get(usize::try_from(unit).ok()?)?.chunk()
+    }
+
     /// The entry of the block that starts exactly at `block`, if there is one that was ever leased.
     pub(super) fn locate(&self, block: Block) -> Option<Place> {
-        let unit = block.offset().checked_sub(self.heap_at)? / self.unit;
-        let chunk = self.units.get(usize::try_from(unit).ok()?)?.chunk()?;
+        let chunk = self.chunk_around(block)?;
         let index = self.chunk(chunk).index_of(block)?;
         Some(Place { chunk, index })
     }
@@ -137,7 +152,7 @@ impl Chunks {
         self.chunks[id as usize].as_ref().expect("a unit's chunk is there as long as the unit names it")
     }
 
-    fn chunk_mut(&mut self, id: u32) -> &mut Chunk {
+    pub(super) fn chunk_mut(&mut self, id: u32) -> &mut Chunk {
         self.chunks[id as usize].as_mut().expect("a unit's chunk is there as long as the unit names it")
     }
 
@@ -158,8 +173,12 @@ impl Chunks {
         };
         let chunk = self.chunk_mut(id);
         let was_empty = (chunk.out == 0).then_some(chunk.empty_since_ns);
+        let highest = chunk.highest;
         let index = chunk.take(by);
         let (life, is_available) = (chunk.life(index), chunk.is_available());
+        if chunk.highest > highest {
+            self.note_chunk(id);
+        }
         if let Some(since_ns) = was_empty {
             self.empty.remove(&(since_ns, id));
         }
@@ -226,18 +245,24 @@ impl Chunks {
         let extent = self.pool.take(blocks * class.size() as u64, end)?;
         let units = self.units_of(&extent);
         let id = units.start as u32;
-        let mut floor = 0;
-        for unit in &mut self.units[units] {
-            floor = floor.max(unit.floor);
-            unit.chunk = id;
-        }
-        let first = (self.heap_at + extent.start) / GRANULE;
+        let floor = self.units[units.clone()].iter().map(|unit| unit.floor).max().unwrap_or(0);
+        let first = self.granule_at(extent.start);
         let chunk = Chunk::new(class, first, blocks as usize, extent.end - extent.start, floor);
-        self.chunks[id as usize] = Some(Box::new(chunk));
+        self.insert(units, chunk);
+        self.note_chunk(id);
         let supply = &mut self.supplies[class.index()];
         supply.available.insert(id);
         supply.blocks.free += blocks;
         Some(id)
+    }
+
+    /// Puts a chunk in its place.
+    pub(super) fn insert(&mut self, units: Range<usize>, chunk: Chunk) {
+        let id = units.start;
+        for unit in &mut self.units[units] {
+            unit.chunk = id as u32;
+        }
+        self.chunks[id] = Some(Box::new(chunk));
     }
 
     /// Gives the chunk that was empty for longest back to the pool, if it has been since `ripe_ns`.
@@ -249,11 +274,31 @@ impl Chunks {
         let supply = &mut self.supplies[chunk.class.index()];
         supply.available.remove(&id);
         supply.blocks.free -= chunk.capacity as u64;
-        let extent = self.extent(&chunk);
-        let units = self.units_of(&extent);
-        self.units[units].fill(Unit { chunk: Unit::POOLED, floor: chunk.highest });
-        self.pool.give(extent);
+        self.give_back(&chunk);
         true
+    }
+
+    /// Gives a chunk's bytes to the pool. They remember its counts.
+    pub(super) fn give_back(&mut self, chunk: &Chunk) {
+        let extent = self.extent(chunk);
+        let units = self.units_of(&extent);
+        self.units[units.clone()].fill(Unit { chunk: Unit::POOLED, floor: chunk.highest });
+        if let Some(ledger) = &mut self.ledger {
+            // The first last: as long as it names the chunk, the others do not count.
+            for unit in units.rev() {
+                ledger.note(unit, Entry::Pooled { floor: chunk.highest }.encode(unit));
+            }
+        }
+        self.pool.give(extent);
+    }
+
+    /// Writes a chunk down as it is now.
+    fn note_chunk(&mut self, id: u32) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let chunk = self.chunks[id as usize].as_ref().expect("it is a chunk");
+        let span = chunk.span.div_ceil(self.unit) as u32;
+        let entry = Entry::Chunk { class: chunk.class, span, highest: chunk.highest };
+        ledger.note(id as usize, entry.encode(id as usize));
     }
 
     /// The bytes of the heap that a chunk takes.
@@ -262,10 +307,24 @@ impl Chunks {
         start..start + chunk.span
     }
 
+    /// The bytes of the heap that units have.
+    pub(super) fn extent_of(&self, units: &Range<usize>) -> Range<u64> {
+        units.start as u64 * self.unit..(units.end as u64 * self.unit).min(self.capacity)
+    }
+
+    /// The granule of the region at which byte `start` of the heap lies.
+    pub(super) fn granule_at(&self, start: u64) -> u64 {
+        (self.heap_at + start) / GRANULE
+    }
+
     /// The units that an extent of the heap takes.
     pub(super) fn units_of(&self, extent: &Range<u64>) -> Range<usize> {
         (extent.start / self.unit) as usize..extent.end.div_ceil(self.unit) as usize
     }
+}
+
+fn unit_of(capacity: u64) -> u64 {
+    (1 << (capacity / 512).max(GRANULE).ilog2()).min(UNIT_MAX)
 }
 
 /// Blocks of a chunk that the pool has room for.

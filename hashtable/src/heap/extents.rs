@@ -61,6 +61,16 @@ impl Extents {
         Some(taken)
     }
 
+    /// Cuts exactly `extent` out; `false` if not all of it is in the pool.
+    pub(super) fn take_out(&mut self, extent: &Range<u64>) -> bool {
+        let around = self.ends.range(..=extent.start).next_back().map(|(&start, &end)| start..end);
+        let Some(around) = around.filter(|around| around.end >= extent.end) else { return false };
+        self.remove(around.clone());
+        self.insert(around.start..extent.start);
+        self.insert(extent.end..around.end);
+        true
+    }
+
     /// Takes back what [`Extents::take`] returned.
     pub(super) fn give(&mut self, mut extent: Range<u64>) {
         if let Some((&start, &end)) = self.ends.range(..extent.start).next_back()

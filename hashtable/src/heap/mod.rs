@@ -28,6 +28,8 @@
 //! | `lease` | leases, and what becomes of them when their session ends |
 //! | `report` | rule T6 |
 //! | `sweep` | published blocks that nothing leads to any more |
+//! | `ledger` | what must outlive the heap |
+//! | `recovery` | a heap made anew from that |
 //! | `usage`, `check` | the books, and that they add up |
 
 mod check;
@@ -35,7 +37,9 @@ mod chunk;
 mod chunks;
 mod extents;
 mod lease;
+mod ledger;
 mod quarantine;
+mod recovery;
 mod report;
 mod sessions;
 mod sweep;
@@ -44,6 +48,8 @@ mod tests;
 mod usage;
 
 pub use lease::{Finding, LeaseError, Orphan};
+pub use ledger::{Ledger, blank};
+pub use recovery::{LedgerError, Recovery};
 pub use report::{Ignored, Report};
 pub use sessions::{SESSIONS_MAX, SessionError};
 pub use sweep::SweepProgress;
@@ -80,9 +86,13 @@ impl Heap {
     /// # Panics
     /// If `quarantine_ns` is 0.
     pub fn new(geometry: Geometry, quarantine_ns: u64) -> Self {
+        Self::over(Chunks::new(geometry), quarantine_ns)
+    }
+
+    fn over(chunks: Chunks, quarantine_ns: u64) -> Self {
         assert!(quarantine_ns > 0, "without a quarantine readers would meet reused blocks");
         Self {
-            chunks: Chunks::new(geometry),
+            chunks,
             quarantine: Quarantine::new(quarantine_ns),
             sessions: Sessions::default(),
             sweep: Sweep::default(),

@@ -7,6 +7,7 @@
 //! fetch_add ----'                      '--> forward    a slot that lags behind its chain
 //! scan: the live keys of a run of slots, over the same parts
 //! upkeep: the server's sweep and reclamation, over the same parts
+//! recovery: what a server does that was started again on the memory of one that ended
 //! ```
 //!
 //! Time: an operation's evidence is void once its quarantine has passed since the post of the first READ it rests
@@ -20,6 +21,7 @@ mod get;
 mod insert;
 mod lookup;
 mod put;
+mod recovery;
 mod scan;
 mod supersede;
 pub mod upkeep;
@@ -29,6 +31,7 @@ pub use fetch_add::{Added, fetch_add};
 pub use forward::bring_forward;
 pub use get::{Got, get, get_cold, get_warm};
 pub use put::{Put, put};
+pub use recovery::{Repaired, repair};
 pub use scan::{Run, SCAN_RUN, Scanned, Taken};
 
 use crate::hints::Hint;

@@ -80,9 +80,12 @@ fn every_deliberate_mistake_is_found() {
         (Mistake::Plan(NoReadDeadline), Theme::Recycling),
         (Mistake::NoQuarantine, Theme::Recycling),
         (Mistake::Plan(NoChecksum), Theme::Rot),
+        (Mistake::Plan(ForgetCounts), Theme::Restart),
+        (Mistake::Plan(RecoverTentative), Theme::Restart),
+        (Mistake::Plan(RecoverAtTheSlot), Theme::Restart),
     ]);
 
-    for theme in [Theme::Mixed, Theme::Recycling, Theme::Rot] {
+    for theme in Theme::ALL {
         for seed in 0..CONTROL {
             if let Err(failed) = run(&Setup::about(theme, seed)) {
                 panic!("without any mistake, seed {seed} of {theme:?} found: {failed}");

@@ -74,6 +74,12 @@ pub enum Breach {
         /// How many.
         leaked: i64,
     },
+    /// A block was leased a second time in the same life.
+    #[error("block {} was leased twice in life {}", life.block.granule(), life.count)]
+    LifeTwice {
+        /// The life.
+        life: Life,
+    },
     /// Blocks were lost although nobody died and nothing failed.
     #[error("{0} blocks had to be found by sweeps although no client died and no chain was lost")]
     LostInPeace(u64),

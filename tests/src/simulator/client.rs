@@ -259,14 +259,7 @@ impl Client {
             let max = 1 + self.rng.index(2);
             let mut lives = Vec::new();
             shared.release_due();
-            let leased = shared.heap.borrow_mut().lease(
-                self.number as u64,
-                class,
-                max,
-                shared.world.coarse_ns(),
-                &mut lives,
-            );
-            match leased {
+            match shared.lease(self.number as u64, class, max, &mut lives) {
                 Ok(()) => {
                     self.leases.extend(lives.into_iter().map(|life| (class, life)));
                     return self.leases.pop().map(|(_, life)| life);

@@ -75,11 +75,13 @@ pub enum Theme {
     Recycling,
     /// A bit of a record in use is flipped. Then keys may be lost, but no bytes returned that nobody stored.
     Rot,
+    /// Everybody ends at once, in the middle of whatever they do, and another server goes on with the memory.
+    Restart,
 }
 
 impl Theme {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Mixed, Self::Recycling, Self::Rot];
+    pub const ALL: [Self; 4] = [Self::Mixed, Self::Recycling, Self::Rot, Self::Restart];
 
     /// The theme of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -93,6 +95,7 @@ impl fmt::Display for Theme {
             Self::Mixed => "mixed",
             Self::Recycling => "recycling",
             Self::Rot => "rot",
+            Self::Restart => "restart",
         })
     }
 }
@@ -145,6 +148,8 @@ pub struct Setup {
     pub(super) no_fence: bool,
     /// A bit of some record in use is flipped at this step.
     pub(super) rot_at: Option<u64>,
+    /// The server and all clients end at this step, or when all is done, and another server goes on.
+    pub restart_at: Option<u64>,
     /// Who dies.
     pub death: Option<Death>,
 }
@@ -165,6 +170,7 @@ impl Setup {
             Theme::Mixed if rng.one_in(6) => setup.with_recycling(rng),
             Theme::Mixed => setup,
             Theme::Rot => setup.with_rot(rng),
+            Theme::Restart => setup.with_restart(rng),
         }
     }
 
@@ -189,6 +195,7 @@ impl Setup {
             no_fence: false,
             death: draw_death(rng, clients),
             rot_at: None,
+            restart_at: None,
             seed: rng.bits(),
             keys,
             programs,
@@ -228,6 +235,14 @@ impl Setup {
         self.keys.iter_mut().for_each(|key| key.counter = false);
         self.programs.iter_mut().flatten().for_each(|call| call.value_len = 200);
         self.sweep_ns_max = QUARANTINE_NS;
+        self
+    }
+
+    /// The same with an end at any step; most runs have one or two thousand.
+    fn with_restart(mut self, rng: &mut Rng) -> Self {
+        self.restart_at = Some(rng.below(2000));
+        // The tags that come round are those of blocks whose lives nobody counts.
+        self.wrap_ns_max = 0;
         self
     }
 

@@ -5,12 +5,14 @@ use super::keys::{TABLE_SEED, pool};
 use super::setup::{QUARANTINE_NS, Setup};
 use super::tally::Tally;
 use crate::history::Recorder;
-use farside_hashtable::heap::{Heap, Report};
+use farside_hashtable::heap::{Heap, LeaseError, Ledger, Report, blank};
 use farside_hashtable::plan::Table;
-use farside_protocol::{Geometry, Key, Life, Version};
+use farside_protocol::{Class, Geometry, Key, Life, Version};
 use farside_transport::sim::{ClientId, Conduct, World};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The heap's number for whoever filled the table beforehand.
 pub(super) const CROWD: u64 = 1_000;
@@ -23,6 +25,9 @@ pub(super) struct Shared {
     pub(super) world: World,
     pub(super) table: Table,
     pub(super) heap: RefCell<Heap>,
+    pub(super) ledger: Words,
+    /// All lives that were leased to clients.
+    pub(super) issued: RefCell<BTreeSet<Life>>,
     pub(super) sessions: RefCell<Vec<Session>>,
     /// One for each client, and one for the reader of the final values.
     pub(super) recorders: RefCell<Vec<Recorder<usize, u64>>>,
@@ -67,10 +72,13 @@ impl Shared {
         let heap_at = Geometry::new(1 << 20, setup.lines).expect("a small table").heap_at();
         let geometry = Geometry::new(heap_at + setup.heap_len, setup.lines).expect("a small table");
         let table = Table { geometry, seed: TABLE_SEED, quarantine_ns: QUARANTINE_NS };
+        let ledger = Words::of(geometry);
         Self {
             world: World::new(setup.seed, Conduct::CALM, &[geometry]),
             table,
-            heap: RefCell::new(Heap::new(geometry, setup.rest_ns())),
+            heap: RefCell::new(Heap::new(geometry, setup.rest_ns()).with_ledger(Box::new(ledger.clone()))),
+            ledger,
+            issued: RefCell::default(),
             sessions: RefCell::default(),
             recorders: RefCell::new((0..=setup.programs.len() as u32).map(Recorder::new).collect()),
             versions: RefCell::new(vec![Vec::new(); setup.keys.len()]),
@@ -101,6 +109,24 @@ impl Shared {
         self.breach.borrow_mut().get_or_insert(breach);
     }
 
+    /// Leases blocks, and notes that it did.
+    pub(super) fn lease(
+        &self,
+        session: u64,
+        class: Class,
+        max: usize,
+        lives: &mut Vec<Life>,
+    ) -> Result<(), LeaseError> {
+        let before = lives.len();
+        let leased = self.heap.borrow_mut().lease(session, class, max, self.world.coarse_ns(), lives);
+        for &life in &lives[before..] {
+            if !self.issued.borrow_mut().insert(life) {
+                self.break_off(Breach::LifeTwice { life });
+            }
+        }
+        leased
+    }
+
     /// The server hears a report. Retirements are stamped by the exact clock, see [`Shared::release_due`].
     pub(super) fn hear(&self, session: u64, mail: &Mail) {
         let Mail { published, retired, returned } = mail;
@@ -114,5 +140,25 @@ impl Shared {
         let mut lives = Vec::new();
         heap.due(self.world.coarse_ns(), usize::MAX, &mut lives);
         heap.free(&lives);
+    }
+}
+
+/// What outlives the server beside the table's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Words(Arc<[AtomicU64]>);
+
+impl Words {
+    fn of(geometry: Geometry) -> Self {
+        Self((0..Heap::ledger_len(geometry)).map(|unit| AtomicU64::new(blank(unit))).collect())
+    }
+
+    pub(super) fn word(&self, unit: usize) -> u64 {
+        self.0[unit].load(Ordering::Relaxed)
+    }
+}
+
+impl Ledger for Words {
+    fn note(&mut self, unit: usize, word: u64) {
+        self.0[unit].store(word, Ordering::Relaxed);
     }
 }

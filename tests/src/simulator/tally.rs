@@ -72,4 +72,12 @@ tally! {
     reclaimed_unreachable,
     /// Times that all tags came round.
     wrapped,
+    /// Keys that were there after a restart.
+    recovered_keys,
+    /// Of these, keys whose slot lagged behind.
+    recovered_lagging,
+    /// Slots of deleted keys that a restart emptied.
+    recovered_dead,
+    /// Undecided insertions that a restart dropped.
+    recovered_tentative,
 }

@@ -2,10 +2,15 @@
 
 mod leases;
 mod model;
+mod recovery;
 mod reuse;
 mod sweeps;
 
+use super::ledger::Entry;
 use super::*;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 use farside_protocol::Block;
 
 const Q: u64 = 100;
@@ -71,8 +76,35 @@ impl Heap {
 
     /// As if each block of the heap had been leased `count` times before.
     fn age_to(&mut self, count: u64) {
-        for unit in &mut self.chunks.units {
+        for (number, unit) in self.chunks.units.iter_mut().enumerate() {
             unit.floor = count as u32;
+            if let Some(ledger) = &mut self.chunks.ledger {
+                ledger.note(number, Entry::Pooled { floor: unit.floor }.encode(number));
+            }
         }
+    }
+}
+
+/// A ledger in memory.
+#[derive(Clone, Debug)]
+struct Words(Arc<[AtomicU64]>);
+
+impl Words {
+    fn of(geometry: Geometry) -> Self {
+        Self((0..Heap::ledger_len(geometry)).map(|unit| AtomicU64::new(blank(unit))).collect())
+    }
+
+    fn boxed(&self) -> Box<dyn Ledger> {
+        Box::new(self.clone())
+    }
+
+    fn recover(&self, geometry: Geometry) -> Result<Recovery, LedgerError> {
+        Heap::recover(geometry, Q, |unit| self.0[unit].load(Ordering::Relaxed))
+    }
+}
+
+impl Ledger for Words {
+    fn note(&mut self, unit: usize, word: u64) {
+        self.0[unit].store(word, Ordering::Relaxed);
     }
 }

@@ -51,6 +51,8 @@ enum Operation {
     FinishMark {
         blocks_max: usize,
     },
+    /// Another heap goes on from the ledger, with what is published, and these of what is leased.
+    Restart(Vec<Pick>),
 }
 
 /// A life to name: one that is out or resting, one that was ever issued, perhaps with another count, or any.
@@ -90,6 +92,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::BeginMark),
         2 => picks().prop_map(Operation::Mark),
         1 => (0..40usize).prop_map(|blocks_max| Operation::FinishMark { blocks_max }),
+        1 => picks().prop_map(Operation::Restart),
     ]
 }
 
@@ -101,6 +104,8 @@ struct Past {
 }
 
 struct Model {
+    geometry: Geometry,
+    ledger: Words,
     heap: Heap,
     bounds: Range<u64>,
     now: u64,
@@ -120,9 +125,12 @@ struct Model {
 impl Model {
     fn new(bytes: u64, aged: u64) -> Self {
         let geometry = geometry(bytes);
-        let mut heap = Heap::new(geometry, Q);
+        let ledger = Words::of(geometry);
+        let mut heap = Heap::new(geometry, Q).with_ledger(ledger.boxed());
         heap.age_to(aged);
         Self {
+            geometry,
+            ledger,
             heap,
             bounds: geometry.heap_at()..geometry.region_len(),
             now: 0,
@@ -222,7 +230,32 @@ impl Model {
                 }
             }
             Operation::FinishMark { blocks_max } => self.finish_mark(*blocks_max),
+            Operation::Restart(picks) => self.restart(&self.lives(picks)),
         }
+    }
+
+    fn restart(&mut self, published: &[Life]) {
+        let mut recovery = self.ledger.recover(self.geometry).unwrap();
+        self.truth.retain(|life, (class, truth)| {
+            let is_kept = match truth {
+                Truth::Published => true,
+                Truth::Leased(_) => published.contains(life),
+                Truth::Resting { .. } | Truth::Draining => false,
+            };
+            if is_kept {
+                *truth = Truth::Published;
+                assert!(recovery.keep(*life, *class));
+                assert!(!recovery.keep(*life, *class), "another record has it");
+                assert!(!recovery.keep(Life { count: LEASE_COUNT_MAX + 1, ..*life }, *class));
+            }
+            is_kept
+        });
+        self.heap = recovery.finish(self.ledger.boxed());
+        (self.open, self.ended) = (BTreeSet::new(), BTreeSet::new());
+        // Nobody remembers anything.
+        (self.past, self.suspects) = (BTreeMap::new(), BTreeSet::new());
+        self.ignored = Ignored::default();
+        (0..SESSIONS).for_each(|session| self.apply(&Operation::Open(session)));
     }
 
     fn end(&mut self, session: u64) {
