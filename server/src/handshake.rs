@@ -3,7 +3,6 @@
 use crate::connection::{Connection, End};
 use crate::fault::log_fault;
 use crate::session::{Session, Via};
-use crate::shard::Shard;
 use crate::state::State;
 use farside_hashtable::heap::SessionError;
 use farside_protocol::ErrorKind;
@@ -13,6 +12,7 @@ use farside_protocol::wire::{
     judge_preface,
 };
 use farside_transport::fd_passing;
+use farside_transport::region::Access;
 use farside_transport::verbs::Pipe;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -240,11 +240,11 @@ fn welcome(state: &State, session: &Session) -> Welcome {
 
 /// Descriptors of all shards' memory: writable ones for who may write to it, others for who may not.
 fn descriptors(state: &State, rights: Rights) -> io::Result<Vec<OwnedFd>> {
-    let descriptor = |shard: &Arc<Shard>| match rights {
-        Rights::Read => shard.region.reader_fd(),
-        Rights::ReadWrite => shard.region.fd().try_clone_to_owned(),
+    let access = match rights {
+        Rights::Read => Access::Read,
+        Rights::ReadWrite => Access::ReadWrite,
     };
-    state.shards.iter().map(descriptor).collect()
+    state.shards.iter().map(|shard| shard.region.share(access)).collect()
 }
 
 /// Sends the Welcome and what comes with it, and goes over to the session's own queue pair if it is to have one.

@@ -19,13 +19,18 @@
 #![allow(unsafe_code)]
 
 mod create;
+mod file;
+mod holders;
 mod map;
 mod room;
 
 pub use create::{CreateError, HugePages, Pages};
+pub use file::{FileError, RegionFile, check_filesystem};
+pub use holders::{Holder, locker};
 pub use map::{Access, MapError, Populate};
 
 use memmap2::MmapRaw;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -61,12 +66,14 @@ pub enum AccessError {
 #[derive(Debug)]
 pub struct Region {
     // Invariant: the mapping is as long as `words` says at least, readable, writable if `access` says so, and its
-    // file cannot shrink (it was sealed, or checked to be, before it was mapped).
+    // file does not shrink: it was sealed, or checked to be, before it was mapped, or it is a named file, which only who
+    // might end this process anyway can shrink. (It would be ended by SIGBUS, and read nothing wrong.)
     map: MmapRaw,
     words: usize,
     access: Access,
     pages: Pages,
-    file: OwnedFd,
+    /// Of a region that is to be shared. Others do without: a lock that came with it goes with the mapping.
+    file: Option<OwnedFd>,
     // After `map`, for fields are dropped in their order.
     _until_unmapped: Option<Keepsake>,
 }
@@ -93,6 +100,21 @@ impl Region {
     /// On which pages it lies.
     pub fn pages(&self) -> &Pages {
         &self.pages
+    }
+
+    /// Lets the memory go while others in this process may be reading and changing it: from now on they read and change
+    /// words that are theirs alone, and zero at first. So who tells others that a change of theirs was made must see that
+    /// the memory had not been let go after it.
+    pub fn let_go(&self) -> std::io::Result<()> {
+        let protection = match self.access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: exactly the mapping of `map` is replaced, at once, by one that is as long and that can be read and
+        // written as that could; nobody refers to it but by `words`.
+        unsafe { mmap_anonymous(self.map.as_mut_ptr().cast(), self.map.len(), protection, flags) }?;
+        Ok(())
     }
 
     #[inline]

@@ -8,9 +8,11 @@ use super::shared::Shared;
 use super::{Options, clock};
 use bytes::BytesMut;
 use farside_protocol::wire::{DecodeError, FrameHeader, HEADER_LEN, PARTING, Response, Wants};
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// A connection that held for longer is tried again at once when it breaks.
 const STABLE: Duration = Duration::from_secs(1);
@@ -36,12 +38,14 @@ pub(super) async fn open(options: Options) -> Result<(Arc<Shared>, Option<Memory
     };
     let stream = Arc::new(stream);
     let shared = Arc::new(Shared::new(options, welcome, Arc::clone(&stream)));
-    let memory = passed.map(|(files, socket)| Memory { files, lifeline: shared.lifeline(socket) });
-    tokio::spawn(supervise(Arc::clone(&shared), stream));
+    let (ending, ended) = oneshot::channel();
+    let memory = passed.map(|(files, socket)| Memory { files, lifeline: shared.lifeline(socket), ended });
+    tokio::spawn(supervise(Arc::clone(&shared), stream, ending));
     Ok((shared, memory))
 }
 
-async fn supervise(shared: Arc<Shared>, stream: Arc<Stream>) {
+/// `_ending` goes with it: that tells who waits for the end.
+async fn supervise(shared: Arc<Shared>, stream: Arc<Stream>, _ending: oneshot::Sender<Infallible>) {
     tokio::select! {
         () = clock::run(&shared) => {}
         () = keep_up(&shared, stream) => {}

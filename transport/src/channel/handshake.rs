@@ -8,9 +8,11 @@ use crate::fd_passing;
 use farside_protocol::wire::{
     DecodeError, FrameHeader, HEADER_LEN, Hello, PREFACE, Peer, Request, Response, Welcome, judge_preface,
 };
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::Interest;
+use tokio::sync::oneshot;
 
 /// Longest answer to a Hello that is believed, bytes: a Welcome of 64 shards has not a tenth of it.
 const ANSWER_LEN_MAX: u32 = 1 << 18;
@@ -22,6 +24,8 @@ pub struct Memory {
     pub files: Vec<OwnedFd>,
     /// To be held until all mappings of the memory are gone.
     pub lifeline: Lifeline,
+    /// Ends when the session has ended, and the memory is to be let go.
+    pub ended: oneshot::Receiver<Infallible>,
 }
 
 /// Opens the session. Reads not a byte past the Welcome, since descriptors may come with the next.

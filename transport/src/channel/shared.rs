@@ -145,8 +145,9 @@ impl Up {
         self.up.load(Ordering::Relaxed)
     }
 
+    /// Seen by whoever finds that the memory was let go after it.
     fn set(&self, up: bool) {
-        self.up.store(up, Ordering::Relaxed);
+        self.up.store(up, Ordering::SeqCst);
     }
 
     fn heard(&self) {

@@ -7,12 +7,12 @@ use super::map::{Access, MapError, map_file};
 use super::{Region, room};
 use memmap2::Advice;
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
-    ftruncate, memfd_create, open,
+    FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals,
+    flock, fstat, ftruncate, memfd_create, open,
 };
 use rustix::io::Errno;
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Whether a new region is to lie on huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,6 +37,16 @@ pub enum Pages {
         /// Why not huge pages; `None`: they were not asked for, or it is a region of somebody else.
         reason: Option<String>,
     },
+}
+
+impl Pages {
+    /// Bytes of a file on such pages that holds `len`: of huge ones it has whole ones.
+    pub(super) fn round_up(&self, len: u64) -> u64 {
+        match self {
+            Self::Huge(size) => len.next_multiple_of(*size),
+            Self::Ordinary { .. } => len,
+        }
+    }
 }
 
 impl fmt::Display for Pages {
@@ -117,18 +127,23 @@ impl Region {
         }
     }
 
-    /// A descriptor of the region that can be mapped for reading and writing, to be passed to a client that may
-    /// change the table.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-
-    /// A new descriptor of the region that can be mapped for reading only, to be passed to a client that may not
-    /// change the table. Another user cannot make a writable one of it; a process of the same user could, as it
+    /// A new descriptor of a region of this process's own, to be passed to a client that may do this much to the table,
+    /// and dropped. Of one for reading another user cannot make a writable one; a process of the same user could, as it
     /// could read and write this process's memory anyway.
-    pub fn reader_fd(&self) -> std::io::Result<OwnedFd> {
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    ///
+    /// With it goes a lock, which is held until the last descriptor and the last mapping made of it are gone, whatever
+    /// becomes of either process: [`RegionFile::is_held`](super::RegionFile::is_held) tells whether one is.
+    pub fn share(&self, access: Access) -> std::io::Result<OwnedFd> {
+        let file = self.file.as_ref().ok_or(Errno::BADF)?;
+        let mode = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::ReadWrite => OFlags::RDWR,
+        };
+        // Opened anew: locks belong to what was opened, however often its descriptor is copied and passed on.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let shared = open(path, mode | OFlags::CLOEXEC, Mode::empty())?;
+        flock(&shared, FlockOperation::NonBlockingLockShared)?;
+        Ok(shared)
     }
 }
 
@@ -140,28 +155,28 @@ fn create_ordinary(name: &str, len: u64, reason: Option<String>) -> Result<Regio
     }
     let failed = |step| move |error: Errno| CreateError::System { step, len, source: error.into() };
     let file = new_file(name, len, MemfdFlags::empty()).map_err(failed("create a memory file"))?;
-    let region = map_file(file, len, Access::ReadWrite, Pages::Ordinary { reason })?;
+    let region = map_file(&file, len, Access::ReadWrite, Pages::Ordinary { reason })?;
     // Only a request: kernels without transparent huge pages for shared memory refuse it.
     let _ = region.map.advise(Advice::HugePage);
     match region.map.advise(Advice::PopulateWrite) {
         // Kernels before 5.14 do not know it; fallocate gets the pages, though not the page table.
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-            fallocate(&region.file, FallocateFlags::empty(), 0, len).map_err(failed("provide memory"))?;
+            fallocate(&file, FallocateFlags::empty(), 0, len).map_err(failed("provide memory"))?;
         }
         outcome => outcome.map_err(|source| CreateError::System { step: "provide memory", len, source })?,
     }
-    seal(&region.file).map_err(failed("seal the memory file"))?;
-    Ok(region)
+    seal(&file).map_err(failed("seal the memory file"))?;
+    Ok(Region { file: Some(file), ..region })
 }
 
 fn create_huge(name: &str, len: u64) -> std::io::Result<Region> {
     let file_len = len.next_multiple_of(HUGE_PAGE);
     let file = new_file(name, file_len, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB)?;
     fallocate(&file, FallocateFlags::empty(), 0, file_len)?;
-    let region = map_file(file, len, Access::ReadWrite, Pages::Huge(HUGE_PAGE))
+    let region = map_file(&file, len, Access::ReadWrite, Pages::Huge(HUGE_PAGE))
         .map_err(|error| std::io::Error::other(error.to_string()))?;
-    seal(&region.file)?;
-    Ok(region)
+    seal(&file)?;
+    Ok(Region { file: Some(file), ..region })
 }
 
 fn new_file(name: &str, len: u64, flags: MemfdFlags) -> Result<OwnedFd, Errno> {

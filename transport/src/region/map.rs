@@ -4,7 +4,8 @@ use super::{Keepsake, Pages, Region};
 use memmap2::MmapOptions;
 use rustix::fs::{FileType, OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat, fstatfs};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use rustix::process::geteuid;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What may be done through a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +23,14 @@ pub enum MapError {
     #[error("the descriptor received is no sealed memory file; the server is not Farside's, or damaged")]
     NotMemory,
     /// Its owner could shrink it while it is mapped, which would end this process with SIGBUS.
-    #[error("the memory file received is not sealed against shrinking, so it is not safe to map")]
-    NotSealed,
+    #[error(
+        "the memory file received is not sealed against shrinking (it has a name, from the server's --region-dir) and belongs \
+         to user {owner}, who could so end this process: run it as that user, or use another transport, such as tcp"
+    )]
+    NotSealed {
+        /// The user's number.
+        owner: u32,
+    },
     /// It is not as long as was announced.
     #[error("the memory file received has {found} bytes where {announced} were announced")]
     Length {
@@ -64,21 +71,22 @@ impl Region {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(MapError::NotMemory);
         }
-        if !seals.contains(SealFlags::SHRINK) {
-            return Err(MapError::NotSealed);
+        let may_end_us = [0, geteuid().as_raw()].contains(&stat.st_uid);
+        if !seals.contains(SealFlags::SHRINK) && !may_end_us {
+            return Err(MapError::NotSealed { owner: stat.st_uid });
         }
-        // A file of huge pages is rounded up to whole ones.
         let found = stat.st_size as u64;
         let pages = pages_of(&file).map_err(|error| system(error.into()))?;
-        let rounded = if let Pages::Huge(page) = pages { len.next_multiple_of(page) } else { len };
-        if len == 0 || !len.is_multiple_of(8) || found != rounded {
+        if len == 0 || !len.is_multiple_of(8) || found != pages.round_up(len) {
             return Err(MapError::Length { announced: len, found });
         }
         let flags = fcntl_getfl(&file).map_err(|error| system(error.into()))?;
         if access == Access::ReadWrite && flags & OFlags::ACCMODE != OFlags::RDWR {
             return Err(MapError::ReadOnly);
         }
-        let region = map_file(file, len, access, pages)?;
+        let region = map_file(&file, len, access, pages)?;
+        // A lock that came with it is the mapping's from here on, and goes with it.
+        drop(file);
         if populate == Populate::Now {
             // Only speed is lost where the kernel does not know it (before 5.14).
             let _ = region.map.advise(match access {
@@ -96,9 +104,11 @@ impl Region {
     }
 }
 
-fn pages_of(file: &OwnedFd) -> Result<Pages, Errno> {
-    /// From `linux/magic.h`.
-    const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
+/// From `linux/magic.h`.
+pub(super) const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
+
+/// On which pages a file lies.
+pub(super) fn pages_of(file: impl AsFd) -> Result<Pages, Errno> {
     let filesystem = fstatfs(file)?;
     Ok(match filesystem.f_type as u32 {
         HUGETLBFS_MAGIC => Pages::Huge(filesystem.f_bsize as u64),
@@ -107,16 +117,16 @@ fn pages_of(file: &OwnedFd) -> Result<Pages, Errno> {
 }
 
 /// Maps all of `file`, which holds `len` bytes at least and cannot shrink.
-pub(super) fn map_file(file: OwnedFd, len: u64, access: Access, pages: Pages) -> Result<Region, MapError> {
+pub(super) fn map_file(file: &OwnedFd, len: u64, access: Access, pages: Pages) -> Result<Region, MapError> {
     let system = |source| MapError::System { len, source };
-    let file_len = fstat(&file).map_err(|error| system(error.into()))?.st_size;
+    let file_len = fstat(file).map_err(|error| system(error.into()))?.st_size;
     let mut options = MmapOptions::new();
     // The whole file, since a mapping of huge pages can only be ended in whole ones.
     options.len(file_len as usize);
     let map = match access {
-        Access::Read => options.map_raw_read_only(&file),
-        Access::ReadWrite => options.map_raw(&file),
+        Access::Read => options.map_raw_read_only(file),
+        Access::ReadWrite => options.map_raw(file),
     }
     .map_err(system)?;
-    Ok(Region { map, words: (len / 8) as usize, access, pages, file, _until_unmapped: None })
+    Ok(Region { map, words: (len / 8) as usize, access, pages, file: None, _until_unmapped: None })
 }

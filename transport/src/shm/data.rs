@@ -126,7 +126,10 @@ impl Fabric for Shm {
         if !self.is_intact() {
             return Posted::Done(Err(Lost));
         }
-        Posted::Done(self.execute(lane, shard, chain).map_err(|refusal| refuse(&refusal)))
+        let outcome = self.execute(lane, shard, chain).map_err(|refusal| refuse(&refusal));
+        // What came after the end of the session was done to memory that may have been let go. (This look comes after the
+        // chain: its last step is a READ or a compare-and-swap, and a fence is behind both.)
+        Posted::Done(outcome.and_then(|()| if self.is_intact() { Ok(()) } else { Err(Lost) }))
     }
 
     fn poll(&self, _lane: &mut ShmLane, _chain: &mut Chain) -> Option<Result<(), Lost>> {

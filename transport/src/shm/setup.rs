@@ -3,12 +3,15 @@
 
 use super::Shm;
 use crate::capabilities::Denied;
-use crate::channel::{Channel, ConnectError, IoThread, Memory, Options};
+use crate::channel::{Channel, ConnectError, IoThread, Lifeline, Memory, Options};
 use crate::region::{Access, AccessError, MapError, Populate, Region};
 use farside_protocol::superblock::{LEN, SuperblockError};
 use farside_protocol::wire::{Rights, Wants, Welcome};
 use farside_protocol::{ErrorKind, Superblock};
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use tokio::sync::oneshot;
 
 /// A session over shared memory.
 #[derive(Clone, Debug)]
@@ -81,12 +84,29 @@ pub async fn attach(
     if instance.is_some_and(|instance| instance != welcome.instance) {
         return Err(AttachError::OtherServer { socket });
     }
-    let memory = memory.expect("a session that asked for memory has it");
-    Ok(Attached { fabric: map_shards(memory, &welcome, denied, populate)?, channel })
+    let Memory { files, lifeline, ended } = memory.expect("a session that asked for memory has it");
+    let fabric = map_shards(files, lifeline, &welcome, denied, populate)?;
+    let regions = fabric.regions().iter().map(Arc::downgrade).collect();
+    thread.spawn(let_go_after(ended, regions));
+    Ok(Attached { fabric, channel })
+}
+
+/// Lets the memory go when the session has ended, also that of a client which is not in use and would not find out: a
+/// server that starts again on the same memory waits until nobody of the former run has it.
+async fn let_go_after(ended: oneshot::Receiver<Infallible>, regions: Vec<Weak<Region>>) {
+    let _ = ended.await;
+    for region in regions.iter().filter_map(Weak::upgrade) {
+        if let Err(error) = region.let_go() {
+            tracing::error!(
+                "cannot let go of a server's memory: {error}; it cannot start again while this process lives"
+            );
+        }
+    }
 }
 
 fn map_shards(
-    memory: Memory,
+    files: Vec<OwnedFd>,
+    lifeline: Lifeline,
     welcome: &Welcome,
     denied: Denied,
     populate: Populate,
@@ -95,9 +115,9 @@ fn map_shards(
         Rights::Read => Access::Read,
         Rights::ReadWrite => Access::ReadWrite,
     };
-    let session = Arc::new(memory.lifeline);
-    let mut regions = Vec::with_capacity(memory.files.len());
-    for (shard, (file, described)) in memory.files.into_iter().zip(&welcome.shards).enumerate() {
+    let session = Arc::new(lifeline);
+    let mut regions = Vec::with_capacity(files.len());
+    for (shard, (file, described)) in files.into_iter().zip(&welcome.shards).enumerate() {
         let region = Region::map(file, described.geometry.region_len(), access, populate)
             .map_err(|source| AttachError::Map { shard, source })?
             .keeping(Arc::clone(&session) as _);

@@ -66,7 +66,7 @@ fn a_step_that_the_region_refuses_loses_the_chain() {
 fn a_read_only_mapping_has_reads_alone() {
     let writer = fabric(Denied::default());
     let regions = writer.regions().iter().map(|region| {
-        let file = region.reader_fd().unwrap();
+        let file = region.share(Access::Read).unwrap();
         Arc::new(Region::map(file, region.len(), Access::Read, Populate::Now).unwrap())
     });
     let reader = Shm::new(regions, Denied::default());

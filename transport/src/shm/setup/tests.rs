@@ -4,7 +4,7 @@ use crate::fd_passing;
 use crate::region::HugePages;
 use crate::{Counts, Fabric, LaneIo, drive};
 use farside_hashtable::{Chain, Io, Lost, Step};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -16,6 +16,10 @@ fn shard(superblock: &Superblock) -> Region {
     page.resize(LEN.next_multiple_of(8), 0);
     region.write(0, &page).unwrap();
     region
+}
+
+fn writable(region: &Region) -> OwnedFd {
+    region.share(Access::ReadWrite).unwrap()
 }
 
 /// Plays a server that opens one session as `welcome` says and then does `then`.
@@ -44,7 +48,7 @@ fn the_shards_that_come_are_the_servers() {
     let ours = Arc::new(shard(&superblock()));
     let passed = Arc::clone(&ours);
     let (options, _dir, _server) = serve(welcome(), move |mut peer| {
-        fd_passing::send(&peer.stream, &[passed.fd()]).unwrap();
+        fd_passing::send(&peer.stream, &[writable(&passed).as_fd()]).unwrap();
         peer.hear()
     });
     let attached = attach_to(options, Some(welcome().instance)).unwrap();
@@ -62,7 +66,7 @@ fn the_shards_that_come_are_the_servers() {
 #[test]
 fn a_reader_gets_reads_alone() {
     let ours = Arc::new(shard(&superblock()));
-    let reader = ours.reader_fd().unwrap();
+    let reader = ours.share(Access::Read).unwrap();
     let (options, _dir, _server) =
         serve(Welcome { memory_rights: Rights::Read, ..welcome() }, move |mut peer| {
             fd_passing::send(&peer.stream, &[reader.as_fd()]).unwrap();
@@ -79,7 +83,7 @@ fn the_socket_stays_open_until_the_last_mapping_is_gone() {
     let ours = shard(&superblock());
     let (ended, end) = mpsc::channel();
     let (options, _dir, _server) = serve(welcome(), move |mut peer| {
-        fd_passing::send(&peer.stream, &[ours.fd()]).unwrap();
+        fd_passing::send(&peer.stream, &[writable(&ours).as_fd()]).unwrap();
         while peer.hear().is_some() {}
         ended.send(()).unwrap();
     });
@@ -99,7 +103,7 @@ fn the_socket_stays_open_until_the_last_mapping_is_gone() {
 fn when_the_server_ends_the_session_every_chain_is_lost_and_the_memory_is_still_there() {
     let ours = shard(&superblock());
     let (options, _dir, server) = serve(welcome(), move |peer| {
-        fd_passing::send(&peer.stream, &[ours.fd()]).unwrap();
+        fd_passing::send(&peer.stream, &[writable(&ours).as_fd()]).unwrap();
         peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
         peer
     });
@@ -124,6 +128,31 @@ fn when_the_server_ends_the_session_every_chain_is_lost_and_the_memory_is_still_
     assert!(peer.hear().is_none());
 }
 
+/// A client that is not in use holds nothing of a server that has ended: it could not start again on the same memory.
+#[test]
+fn when_the_session_ends_the_memory_is_let_go_and_nothing_done_to_it_then_counts() {
+    let ours = Arc::new(shard(&superblock()));
+    let passed = Arc::clone(&ours);
+    let (options, _dir, server) = serve(welcome(), move |peer| {
+        fd_passing::send(&peer.stream, &[writable(&passed).as_fd()]).unwrap();
+        peer
+    });
+    let attached = attach_to(options, None).unwrap();
+    let peer = server.join().unwrap();
+    let region = Arc::clone(&attached.fabric.regions()[0]);
+    ours.write(4096, &[3; 8]).unwrap();
+    assert_eq!(region.load(4096), ours.load(4096));
+    peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    while region.load(4096) != Ok(0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(region.compare_swap(4096, 0, 7), Ok(0), "no access fails");
+    assert_eq!(ours.load(4096), Ok(u64::from_le_bytes([3; 8])));
+    let (mut lane, mut counts) = (attached.fabric.open_lane(), Counts::default());
+    let mut io = LaneIo::new(&attached.fabric, &mut lane, &mut counts, 0, u64::MAX);
+    assert_eq!(drive(io.run(&mut Chain::from_iter([Step::compare_swap(4104, 0, 9)]))), Err(Lost));
+}
+
 #[test]
 fn memory_that_is_not_as_described_is_refused() {
     let other = Superblock { table_id: 6, ..superblock() };
@@ -138,7 +167,7 @@ fn memory_that_is_not_as_described_is_refused() {
     ];
     for (region, expected) in cases {
         let (options, _dir, _server) = serve(welcome(), move |mut peer| {
-            fd_passing::send(&peer.stream, &[region.fd()]).unwrap();
+            fd_passing::send(&peer.stream, &[writable(&region).as_fd()]).unwrap();
             peer.hear()
         });
         let error = attach_to(options, None).unwrap_err();
@@ -150,7 +179,7 @@ fn memory_that_is_not_as_described_is_refused() {
 fn the_wrong_number_of_descriptors_or_another_server_is_refused() {
     let ours = shard(&superblock());
     let (options, _dir, _server) = serve(welcome(), move |mut peer| {
-        fd_passing::send(&peer.stream, &[ours.fd(), ours.fd()]).unwrap();
+        fd_passing::send(&peer.stream, &[writable(&ours).as_fd(), writable(&ours).as_fd()]).unwrap();
         peer.hear()
     });
     let error = attach_to(options, None).unwrap_err();
@@ -158,7 +187,7 @@ fn the_wrong_number_of_descriptors_or_another_server_is_refused() {
 
     let ours = shard(&superblock());
     let (options, _dir, _server) = serve(welcome(), move |mut peer| {
-        fd_passing::send(&peer.stream, &[ours.fd()]).unwrap();
+        fd_passing::send(&peer.stream, &[writable(&ours).as_fd()]).unwrap();
         peer.hear()
     });
     let error = attach_to(options, Some(1)).unwrap_err();
