@@ -38,7 +38,7 @@ fn get(c: &mut Criterion) {
             let mut random = SmallRng::seed_from_u64(1);
 
             let memory = records * (value_len as u64 + 128) * 2 + (64 << 20);
-            let config = Config { memory, ..Config::default() };
+            let config = Config { memory: Some(memory), ..Config::default() };
             let farside = Embedded::start(config, Client::builder()).expect("a server in this process");
             let mut session = farside.session().expect("a session");
             (0..records).for_each(|number| {

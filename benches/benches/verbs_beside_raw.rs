@@ -98,7 +98,7 @@ fn two_sided(address: IpAddr, rounds: u32) {
 }
 
 fn config(rdma: IpAddr) -> Config {
-    Config { memory: 64 << 20, shards: Some(1), rdma: Some((rdma, 0).into()), ..Config::default() }
+    Config { memory: Some(64 << 20), shards: Some(1), rdma: Some((rdma, 0).into()), ..Config::default() }
 }
 
 fn start(rdma: IpAddr) -> Embedded {

@@ -20,7 +20,7 @@ struct Store {
 
 impl Store {
     fn over(transport: TransportChoice) -> Self {
-        let config = Config { memory: 512 << 20, ..Config::default() };
+        let config = Config { memory: Some(512 << 20), ..Config::default() };
         let farside = Embedded::start(config, Client::builder().transport(transport)).expect("a server");
         let mut session = farside.session().expect("a session");
         for number in 0..RECORDS {

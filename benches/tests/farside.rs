@@ -30,7 +30,7 @@ fn report(arguments: &str) -> Value {
 }
 
 fn server() -> Embedded {
-    Embedded::start(Config { memory: 64 << 20, ..Config::default() }, Client::builder())
+    Embedded::start(Config { memory: Some(64 << 20), ..Config::default() }, Client::builder())
         .expect("a server starts")
 }
 
@@ -200,7 +200,7 @@ fn a_store_without_room_fails_the_load() {
 /// A server at `address`, to be restarted there.
 fn server_at(address: &str) -> Running {
     let listen = address.parse().expect("an address");
-    Server::start(Config { memory: 64 << 20, listen, ..Config::default() }).expect("a server starts")
+    Server::start(Config { memory: Some(64 << 20), listen, ..Config::default() }).expect("a server starts")
 }
 
 #[test]

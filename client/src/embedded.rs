@@ -26,7 +26,7 @@ pub struct Embedded {
 /// # Ok::<(), farside::Error>(())
 /// ```
 pub fn embedded() -> Result<Embedded> {
-    Embedded::start(Config { memory: 64 << 20, ..Config::default() }, Client::builder())
+    Embedded::start(Config { memory: Some(64 << 20), ..Config::default() }, Client::builder())
 }
 
 impl Embedded {
@@ -36,7 +36,7 @@ impl Embedded {
     /// use farside::server::Config;
     /// use farside::{Client, Embedded, TransportChoice};
     ///
-    /// let config = Config { memory: 16 << 20, shards: Some(1), ..Config::default() };
+    /// let config = Config { memory: Some(16 << 20), shards: Some(1), ..Config::default() };
     /// let tcp = Client::builder().transport(TransportChoice::Tcp);
     /// let farside = Embedded::start(config, tcp)?;
     /// assert_eq!(farside.active().transport.name(), "tcp");

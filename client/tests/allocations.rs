@@ -13,7 +13,8 @@ const KEYS: u64 = 100;
 fn start(device: Option<IpAddr>, denied: &str) -> Embedded {
     let rdma = device.map(|address| (address, 0).into());
     let memory_windows = rdma.is_some() && rdma::memory_windows();
-    let config = Config { memory: 32 << 20, shards: Some(1), rdma, memory_windows, ..Config::default() };
+    let config =
+        Config { memory: Some(32 << 20), shards: Some(1), rdma, memory_windows, ..Config::default() };
     let transport = if device.is_some() { TransportChoice::Verbs } else { TransportChoice::Shm };
     Embedded::start(config, Client::builder().transport(transport).deny(denied)).unwrap()
 }

@@ -50,7 +50,7 @@ fn marked(name: &str, what: impl FnOnce()) {
 }
 
 fn run_traced() {
-    let config = Config { memory: 64 << 20, shards: Some(1), ..Config::default() };
+    let config = Config { memory: Some(64 << 20), shards: Some(1), ..Config::default() };
     let farside = Embedded::start(config, Client::builder()).unwrap();
     let mut session = farside.session().unwrap();
     let mut buffer = Vec::new();

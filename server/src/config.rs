@@ -2,7 +2,7 @@
 
 use farside_protocol::Geometry;
 use farside_protocol::geometry::GeometryError;
-use farside_protocol::limits::{LINES_PER_WINDOW, SHARDS_MAX, SLOTS_PER_LINE};
+use farside_protocol::limits::{GRANULE, LINES_PER_WINDOW, SHARDS_MAX, SLOTS_PER_LINE};
 use farside_transport::address::DEFAULT_PORT;
 use farside_transport::region::HugePages;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-/// How a server is set up. Every field has a default: `Config { memory: 64 << 20, ..Config::default() }`.
+/// How a server is set up. Every field has a default: `Config { memory: Some(64 << 20), ..Config::default() }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Where TCP connections are accepted; port 0 takes any free one.
@@ -25,8 +25,12 @@ pub struct Config {
     /// Where `/metrics` and `/healthz` are served over HTTP, to anyone who reaches it; `None`: nowhere. Port 0 takes any
     /// free one.
     pub metrics: Option<SocketAddr>,
-    /// Bytes of memory over all shards, index included.
-    pub memory: u64,
+    /// A folder, on a tmpfs or hugetlbfs, in which the table lies and outlives the server; `None`: it goes with it. It is
+    /// made if it is not there. The table of one that is stays as it was made, and `memory`, `shards` and `max_keys` must
+    /// say the same or nothing.
+    pub region_dir: Option<PathBuf>,
+    /// Bytes of memory over all shards, index included; `None`: 1 GiB.
+    pub memory: Option<u64>,
     /// Shards; `None`: one for each 256 MiB, at most one for each processor and at most eight.
     pub shards: Option<u32>,
     /// Keys for which the index has room; `None`: one for each 128 bytes of memory.
@@ -73,7 +77,8 @@ impl Default for Config {
             rdma: None,
             memory_windows: false,
             metrics: None,
-            memory: 1 << 30,
+            region_dir: None,
+            memory: None,
             shards: None,
             max_keys: None,
             huge_pages: HugePages::Try,
@@ -99,6 +104,12 @@ pub enum ConfigError {
          read and write"
     )]
     Exposed(SocketAddr),
+    /// Huge pages of a table in a folder.
+    #[error(
+        "--huge-pages has no meaning with --region-dir: a table in a folder on a hugetlbfs lies on huge pages, and in \
+         another it does not"
+    )]
+    HugePages,
     /// Memory windows without RDMA, or without anybody to WRITE.
     #[error(
         "--memory-windows bounds what clients WRITE over RDMA: it needs a device (--rdma, -d), and has no meaning with \
@@ -143,6 +154,7 @@ pub enum ConfigError {
     Tokens(#[from] crate::token::TokenError),
 }
 
+const MEMORY: u64 = 1 << 30;
 /// Memory for which a further shard is taken by default.
 const MEMORY_PER_SHARD: u64 = 256 << 20;
 const SHARDS_DEFAULT_MAX: u64 = 8;
@@ -152,14 +164,17 @@ const MEMORY_PER_KEY: u64 = 128;
 const LOAD_PERCENT: u64 = 60;
 
 impl Config {
-    /// The shards, and the measures of each. Fails unless everything in this configuration makes sense; takes
-    /// nothing from the system.
-    pub(crate) fn check(&self) -> Result<(u32, Geometry), ConfigError> {
+    /// Fails unless everything in this configuration makes sense but for the measures of the table; takes nothing from the
+    /// system.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if !self.listen.ip().is_loopback() && self.token_file.is_none() && !self.insecure {
             return Err(ConfigError::Exposed(self.listen));
         }
         if self.memory_windows && (self.rdma.is_none() || self.untrusted_writers) {
             return Err(ConfigError::MemoryWindows);
+        }
+        if self.region_dir.is_some() && self.huge_pages != HugePages::Try {
+            return Err(ConfigError::HugePages);
         }
         let whole_ms = self.quarantine.subsec_nanos().is_multiple_of(1_000_000);
         if !whole_ms || !(20..=3_600_000).contains(&self.quarantine.as_millis()) {
@@ -177,33 +192,68 @@ impl Config {
         if self.max_connections == 0 {
             return Err(ConfigError::NoConnections);
         }
-        self.geometry()
+        Ok(())
     }
 
     pub(crate) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(processors)
     }
 
-    fn geometry(&self) -> Result<(u32, Geometry), ConfigError> {
+    /// The shards of a new table, and the measures of each.
+    pub(crate) fn measures(&self) -> Result<(u32, Geometry), ConfigError> {
+        let memory = self.memory.unwrap_or(MEMORY);
         let shards = self.shards.unwrap_or_else(|| {
             let most = SHARDS_DEFAULT_MAX.min(processors() as u64);
-            (self.memory / MEMORY_PER_SHARD).clamp(1, most) as u32
+            (memory / MEMORY_PER_SHARD).clamp(1, most) as u32
         });
         if shards == 0 || shards as usize > SHARDS_MAX {
             return Err(ConfigError::Shards(shards));
         }
-        let max_keys = self.max_keys.unwrap_or((self.memory / MEMORY_PER_KEY).max(1));
+        let max_keys = self.max_keys.unwrap_or((memory / MEMORY_PER_KEY).max(1));
         if max_keys == 0 {
             return Err(ConfigError::NoKeys);
         }
-        let slots = u128::from(max_keys) * 100 / u128::from(LOAD_PERCENT);
-        let lines = slots.div_ceil(u128::from(shards) * SLOTS_PER_LINE as u128) as u64;
-        // The spill lines hold keys too: a tiny index needs no line more than they add up to.
-        let lines = lines.saturating_sub(LINES_PER_WINDOW as u64 - 1).max(1);
-        Geometry::new(self.memory / u64::from(shards), lines)
+        Geometry::new(memory / u64::from(shards), lines(max_keys, shards))
             .map(|geometry| (shards, geometry))
-            .map_err(|source| ConfigError::Memory { memory: self.memory, shards, max_keys, source })
+            .map_err(|source| ConfigError::Memory { memory, shards, max_keys, source })
     }
+
+    /// What of this is not so of a table that is there.
+    pub(crate) fn contradicts(&self, shards: u32, geometry: Geometry) -> Option<Contradiction> {
+        let of = |flag, asked, has| Some(Contradiction { flag, asked, has });
+        if let Some(asked) = self.shards.filter(|asked| *asked != shards) {
+            return of("--shards", asked.to_string(), format!("{shards} shards"));
+        }
+        let has = geometry.region_len();
+        if let Some(asked) = self.memory.filter(|asked| asked / u64::from(shards) / GRANULE * GRANULE != has)
+        {
+            return of("--memory", format!("{asked} B"), format!("{} B of memory", has * u64::from(shards)));
+        }
+        if let Some(asked) = self.max_keys.filter(|asked| lines(*asked, shards) != geometry.lines()) {
+            let slots = u64::from(shards) * u64::from(geometry.slots());
+            return of(
+                "--max-keys",
+                asked.to_string(),
+                format!("an index for {} keys", slots * LOAD_PERCENT / 100),
+            );
+        }
+        None
+    }
+}
+
+/// A flag that is not so of a table that is there.
+pub(crate) struct Contradiction {
+    pub(crate) flag: &'static str,
+    pub(crate) asked: String,
+    pub(crate) has: String,
+}
+
+/// Home lines of a shard of a table for so many keys.
+fn lines(max_keys: u64, shards: u32) -> u64 {
+    let slots = u128::from(max_keys) * 100 / u128::from(LOAD_PERCENT);
+    let lines = slots.div_ceil(u128::from(shards) * SLOTS_PER_LINE as u128) as u64;
+    // The spill lines hold keys too: a tiny index needs no line more than they add up to.
+    lines.saturating_sub(LINES_PER_WINDOW as u64 - 1).max(1)
 }
 
 fn processors() -> usize {
@@ -217,10 +267,11 @@ mod tests {
     #[test]
     fn the_default_starts_on_loopback() {
         let config = Config::default();
-        let (shards, geometry) = config.check().unwrap();
+        config.check().unwrap();
+        let (shards, geometry) = config.measures().unwrap();
         assert!(config.listen.ip().is_loopback());
         let index = u64::from(shards) * geometry.heap_at();
-        assert!(index * 8 < config.memory, "the index takes {index} bytes");
+        assert!(index * 8 < MEMORY, "the index takes {index} bytes");
     }
 
     #[test]
@@ -233,10 +284,10 @@ mod tests {
 
     #[test]
     fn memory_below_one_line_and_one_block_is_refused() {
-        let smallest = Config { memory: 8256, max_keys: Some(1), ..Config::default() };
-        assert!(smallest.check().is_ok());
+        let smallest = Config { memory: Some(8256), max_keys: Some(1), ..Config::default() };
+        assert!(smallest.measures().is_ok());
         for memory in [0, 1, 8255] {
-            let error = Config { memory, ..smallest.clone() }.check().unwrap_err();
+            let error = Config { memory: Some(memory), ..smallest.clone() }.measures().unwrap_err();
             assert!(error.to_string().contains("at least 8256"), "{error}");
         }
     }
@@ -245,7 +296,7 @@ mod tests {
     fn the_index_has_room_for_the_keys_asked_for() {
         for (shards, max_keys) in [(1, 1), (1, 1000), (3, 1_000_000)] {
             let config = Config { shards: Some(shards), max_keys: Some(max_keys), ..Config::default() };
-            let (_, geometry) = config.check().unwrap();
+            let (_, geometry) = config.measures().unwrap();
             let slots = u64::from(shards) * u64::from(geometry.slots());
             assert!(slots * LOAD_PERCENT / 100 >= max_keys, "{slots} slots for {max_keys}");
         }
@@ -260,12 +311,16 @@ mod tests {
                 Config { memory_windows: true, untrusted_writers: true, rdma, ..default() },
                 "no meaning with --untrusted-writers",
             ),
+            (
+                Config { huge_pages: HugePages::Never, region_dir: Some("/dev/shm/f".into()), ..default() },
+                "--huge-pages",
+            ),
             (Config { shards: Some(0), ..default() }, "0 shards"),
             (Config { shards: Some(65), ..default() }, "65 shards"),
             (Config { max_keys: Some(0), ..default() }, "no keys"),
             (Config { max_keys: Some(u64::MAX), ..default() }, "--max-keys"),
-            (Config { memory: 10 << 40, ..default() }, "--shards"),
-            (Config { memory: u64::MAX, shards: Some(1), ..default() }, "lines of index"),
+            (Config { memory: Some(10 << 40), ..default() }, "--shards"),
+            (Config { memory: Some(u64::MAX), shards: Some(1), ..default() }, "lines of index"),
             (Config { quarantine: Duration::from_millis(19), ..default() }, "quarantine"),
             (Config { quarantine: Duration::from_micros(100_500), ..default() }, "quarantine"),
             (Config { expiry_grace: Duration::from_secs(3601), ..default() }, "expiry grace"),
@@ -273,7 +328,7 @@ mod tests {
             (Config { threads: Some(0), ..default() }, "0 threads"),
             (Config { max_connections: 0, ..default() }, "0 connections"),
         ] {
-            let error = config.check().unwrap_err().to_string();
+            let error = config.check().and_then(|()| config.measures()).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -11,6 +11,9 @@ const HELP: &[(&str, &str)] = &[
     ("farside_uptime_seconds", "How long the server runs."),
     ("farside_shards", "Shards that the memory is divided into."),
     ("farside_quarantine_milliseconds", "How long a freed block rests before it is used again."),
+    ("farside_generation", "How often the table was taken over by a server, and its making."),
+    ("farside_recovered_keys", "Keys that this server found when it took the table over."),
+    ("farside_recovered_damaged_total", "Keys that were lost by then because their record was damaged."),
     ("farside_keys", "Keys in the index."),
     ("farside_bytes_capacity", "Bytes for records."),
     ("farside_bytes_used", "Bytes of them that are not free."),
@@ -122,7 +125,7 @@ mod tests {
         let config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             socket: Socket::Off,
-            memory: 1 << 20,
+            memory: Some(1 << 20),
             ..Config::default()
         };
         let running = Server::start(config).unwrap();

@@ -6,7 +6,7 @@
 //!
 //! let config = Config {
 //!     listen: "127.0.0.1:0".parse()?,
-//!     memory: 16 << 20,
+//!     memory: Some(16 << 20),
 //!     socket: Socket::Off,
 //!     ..Config::default()
 //! };
@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `config`, `token`, `listen` | what is checked before anything is taken |
 //! | `server`, `state`, `shard` | starting and ending; what all threads share; one shard |
+//! | `region_dir` | the table in files that outlive the server |
 //! | `thread`, `accept`, `worker` | the threads, and what a panic in one means |
 //! | `stream`, `inbox`, `connection`, `budget` | one connection's bytes; the large requests of all |
 //! | `handshake`, `serve`, `session` | one connection's life |
@@ -51,6 +52,7 @@ mod leases;
 mod listen;
 mod metrics;
 mod pass;
+mod region_dir;
 mod remains;
 mod requests;
 mod scan_page;
@@ -69,6 +71,8 @@ mod worker;
 pub use config::{Config, ConfigError, Socket};
 pub use farside_protocol::wire::Statistic;
 pub use farside_transport::region::{CreateError, HugePages};
+pub use farside_transport::region::{FileError, Holder};
 pub use listen::ListenError;
+pub use region_dir::RegionError;
 pub use server::{Running, Server, StartError};
 pub use token::TokenError;

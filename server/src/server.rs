@@ -6,6 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::fault::Faults;
 use crate::listen::{self, ListenError};
 use crate::metrics;
+use crate::region_dir::{self, Found, RegionError};
 use crate::session::Sessions;
 use crate::shard::Shard;
 use crate::state::{Connections, State, Stop};
@@ -46,6 +47,9 @@ pub enum StartError {
     /// There is not enough memory.
     #[error(transparent)]
     Memory(#[from] CreateError),
+    /// The table cannot be in the folder it is to be in.
+    #[error(transparent)]
+    Region(#[from] RegionError),
     /// RDMA was asked for and cannot be had.
     #[error("no RDMA: {0}")]
     Rdma(#[from] SetupError),
@@ -60,12 +64,20 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Starts a server on threads of its own, with an empty table. Returns when it can be reached.
+    /// Starts a server on threads of its own, with an empty table, or the one in its [region
+    /// folder](Config::region_dir). Returns when it can be reached.
     ///
     /// Nothing about the calling thread matters, which may belong to an async runtime or not.
     #[expect(clippy::needless_pass_by_value, reason = "written where it is called: `Config { .. }`")]
     pub fn start(config: Config) -> Result<Running, StartError> {
-        let (shards, geometry) = config.check()?;
+        config.check()?;
+        let found = config.region_dir.as_deref().map(region_dir::find).transpose()?.flatten();
+        let (shards, geometry) = match &found {
+            Some(found) => {
+                found.check(&config).map(|()| (found.superblock.shards, found.superblock.geometry))?
+            }
+            None => config.measures()?,
+        };
         let tokens = config.token_file.as_deref().map(Tokens::load).transpose().map_err(ConfigError::from)?;
         let tcp = listen::tcp(config.listen)?;
         let address =
@@ -80,19 +92,32 @@ impl Server {
             Some(AtomicScope::Device) => Authority::Nic,
             _ => Authority::Coherent,
         };
-        let (seed, table_id, instance) = (TableSeed(rand::random()), rand::random(), rand::random());
-        let superblock = |shard| Superblock {
-            geometry,
-            seed,
-            quarantine_ms: config.quarantine.as_millis() as u64,
-            authority,
-            generation: 1,
-            shard,
-            shards,
-            table_id,
+        let quarantine_ms = config.quarantine.as_millis() as u64;
+        let superblock = match &found {
+            Some(Found { superblock: former, .. }) => {
+                Superblock { quarantine_ms, authority, generation: former.generation + 1, ..*former }
+            }
+            None => Superblock {
+                geometry,
+                seed: TableSeed(rand::random()),
+                quarantine_ms,
+                authority,
+                generation: 1,
+                shard: 0,
+                shards,
+                table_id: rand::random(),
+            },
         };
-        let create = |shard| Shard::create(superblock(shard), config.huge_pages).map(Arc::new);
-        let shards = (0..shards).map(create).collect::<Result<Box<[_]>, _>>()?;
+        let superblocks: Vec<_> = (0..shards).map(|shard| Superblock { shard, ..superblock }).collect();
+        let (shards, recovered, region_dir) = match (&config.region_dir, found) {
+            (_, Some(found)) => found.recover(&superblocks)?.into_parts(),
+            (Some(path), None) => region_dir::create(path, &superblocks)?.into_parts(),
+            (None, None) => {
+                let create = |superblock| Shard::create(superblock, config.huge_pages).map(Arc::new);
+                (superblocks.into_iter().map(create).collect::<Result<Box<[_]>, _>>()?, None, None)
+            }
+        };
+        let memory = u64::from(superblock.shards) * geometry.region_len();
         let rdma = device.map(|device| {
             let name = device.name().to_owned();
             let regions =
@@ -103,7 +128,7 @@ impl Server {
         let bounds_windows = rdma.as_ref().map(Listener::bounds_windows).transpose()?.flatten();
         let (sweeper, orders) = Sweeper::new();
         let state = Arc::new(State {
-            instance,
+            instance: rand::random(),
             // Without one no client takes this host for its own, and all use TCP.
             host: boot_id().unwrap_or_default(),
             socket,
@@ -112,10 +137,12 @@ impl Server {
             memory_rights: if config.untrusted_writers { Rights::Read } else { Rights::ReadWrite },
             lease: config.session_lease,
             shards,
+            region_dir,
+            recovered,
             collector: Collector::new(),
             sessions: Sessions::default(),
             connections: Connections::new(config.threads(), config.max_connections),
-            budget: Budget::beside(config.memory),
+            budget: Budget::beside(memory),
             sweeper,
             sweeps: SweepCounts::default(),
             counters: (0..config.threads()).map(|_| Counters::default()).collect(),
@@ -183,8 +210,16 @@ fn tell(state: &State, config: &Config, address: SocketAddr, device: Option<&str
     let transports = format!("{shm}{verbs}tcp (two-sided)");
     tracing::info!(transports, authority = authority.name(), "transports");
     let slots: u64 = state.shards.iter().map(|shard| u64::from(shard.superblock.geometry.slots())).sum();
-    tracing::info!(bytes = config.memory, shards = state.shards.len(), slots, "memory");
+    let bytes = first.superblock.geometry.region_len() * state.shards.len() as u64;
+    tracing::info!(bytes, shards = state.shards.len(), slots, "memory");
     tracing::info!(pages = %first.region.pages(), "pages");
+    match &state.region_dir {
+        Some(lock) => {
+            let generation = first.superblock.generation;
+            tracing::info!(folder = %lock.path.display(), generation, "the table outlives this server");
+        }
+        None => tracing::info!("the table goes with this server"),
+    }
     match (&state.tokens, config.insecure, address.ip().is_loopback()) {
         (Some(_), ..) => tracing::info!("clients need a token"),
         (None, true, false) => tracing::warn!("INSECURE: anyone who reaches this address can read and write"),

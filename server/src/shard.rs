@@ -25,19 +25,28 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Takes the memory of a shard and writes its superblock.
+    /// Takes the memory of a new shard, which goes with this process.
     pub(crate) fn create(superblock: Superblock, huge_pages: HugePages) -> Result<Self, CreateError> {
         let name = format!("farside-{}", superblock.shard);
         let region = Region::create(&name, superblock.geometry.region_len(), huge_pages)?;
+        Ok(Self::over(Arc::new(region), superblock, Self::new_heap(&superblock)))
+    }
+
+    /// The heap of a new shard.
+    pub(crate) fn new_heap(superblock: &Superblock) -> Heap {
+        Heap::new(superblock.geometry, Table::new(superblock).quarantine_ns)
+    }
+
+    /// The shard in `region`, to which its superblock is written.
+    pub(crate) fn over(region: Arc<Region>, superblock: Superblock, mut heap: Heap) -> Self {
         let mut bytes = [0; superblock::LEN.next_multiple_of(8)];
         bytes[..superblock::LEN].copy_from_slice(&superblock.encode());
         region
             .write(0, &bytes)
             .expect("every region has a first page, and this mapping of it can be written");
-        let table = Table::new(&superblock);
-        let mut heap = Heap::new(superblock.geometry, table.quarantine_ns);
         heap.open_session(SERVER_SESSION).expect("it is the first session");
-        Ok(Self { superblock, table, region: Arc::new(region), heap: Mutex::new(heap) })
+        let table = Table::new(&superblock);
+        Self { superblock, table, region, heap: Mutex::new(heap) }
     }
 
     /// Leases blocks to a session, those first whose quarantine is over: memory that was in use is used again

@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::fault::Faults;
+use crate::region_dir::{DirLock, Recovered};
 use crate::session::{Session, Sessions};
 use crate::shard::Shard;
 use crate::stats::{Counters, Threads};
@@ -33,6 +34,10 @@ pub(crate) struct State {
     pub(crate) memory_rights: Rights,
     pub(crate) lease: Duration,
     pub(crate) shards: Box<[Arc<Shard>]>,
+    /// Where the table lies, if it outlives the server.
+    pub(crate) region_dir: Option<DirLock>,
+    /// What was found there, if it was not new.
+    pub(crate) recovered: Option<Recovered>,
     pub(crate) collector: Collector,
     pub(crate) sessions: Sessions,
     pub(crate) connections: Connections,

@@ -135,6 +135,14 @@ fn memory(state: &State, list: &mut List) {
     list.put("farside_authority", first.superblock.authority.name());
     list.put("farside_pages", first.region.pages());
     list.put("farside_quarantine_milliseconds", first.superblock.quarantine_ms);
+    list.put("farside_generation", first.superblock.generation);
+    if let Some(lock) = &state.region_dir {
+        list.put("farside_region_dir", lock.path.display());
+    }
+    if let Some(recovered) = state.recovered {
+        list.put("farside_recovered_keys", recovered.keys);
+        list.put("farside_recovered_damaged_total", recovered.damaged);
+    }
     let usages: Vec<_> = state.shards.iter().map(|shard| shard.heap.lock().usage()).collect();
     list.put("farside_keys", state.shards.iter().map(|shard| keys(shard)).sum::<u64>());
     list.put("farside_bytes_capacity", usages.iter().map(|usage| usage.capacity).sum::<u64>());

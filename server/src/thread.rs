@@ -54,7 +54,7 @@ mod tests {
         let config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             socket: Socket::At(socket.clone()),
-            memory: 1 << 20,
+            memory: Some(1 << 20),
             ..Config::default()
         };
         let running = Server::start(config).unwrap();

@@ -122,7 +122,7 @@ pub fn serve(flags: &Serve) -> io::Result<ExitCode> {
     let server = Server::start(Config {
         listen: flags.listen,
         socket: Socket::At(flags.socket.clone()),
-        memory: flags.memory,
+        memory: Some(flags.memory),
         max_keys: Some(flags.max_keys),
         threads: Some(1),
         ..Config::default()

@@ -39,7 +39,7 @@ impl Farside {
     /// # Errors
     /// If it does not start.
     pub fn embed(memory: u64, client: Builder) -> farside::Result<Self> {
-        let config = Config { memory, ..Config::default() };
+        let config = Config { memory: Some(memory), ..Config::default() };
         Self::of(Home::Embedded(Embedded::start(config, client)?, memory))
     }
 

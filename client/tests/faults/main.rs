@@ -3,6 +3,7 @@
 
 #[path = "../rdma/mod.rs"]
 mod rdma;
+mod restarts;
 mod server;
 mod stopped;
 mod storm;
@@ -40,6 +41,14 @@ fn main() -> ExitCode {
         trial(
             "killed_writers_lose_nothing_and_leave_nothing",
             storm::killed_writers_lose_nothing_and_leave_nothing,
+        ),
+        trial(
+            "a_table_in_a_folder_outlives_servers_that_are_killed",
+            restarts::a_table_in_a_folder_outlives_servers_that_are_killed,
+        ),
+        trial(
+            "a_restart_waits_for_a_stopped_client_and_for_no_idle_one",
+            restarts::a_restart_waits_for_a_stopped_client_and_for_no_idle_one,
         ),
         trial(
             "a_writer_stopped_past_its_lease_changes_nothing_by_its_old_session",

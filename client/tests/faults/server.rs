@@ -14,15 +14,18 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Before the address at which this program is to serve, the path of its socket, the address of its RDMA device or
-/// nothing, and the milliseconds of a session's lease.
+/// nothing, the milliseconds of a session's lease, and the folder of its table or nothing.
 const SERVE: &str = "--serve";
+
+/// Before why there is no server, in place of its address.
+const REFUSED: char = '!';
 
 const FREE_PORT: &str = "127.0.0.1:0";
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Does what this program was started for by a test, if it was.
 pub(crate) fn perhaps_run(arguments: &[String]) {
-    if let [_, serve, address, socket, rdma, lease_ms] = arguments
+    if let [_, serve, address, socket, rdma, lease_ms, region_dir] = arguments
         && serve == SERVE
     {
         let rdma = (!rdma.is_empty()).then(|| SocketAddr::new(rdma.parse().unwrap(), 0));
@@ -35,6 +38,7 @@ pub(crate) fn perhaps_run(arguments: &[String]) {
                 rdma,
                 memory_windows,
                 session_lease,
+                region_dir: (!region_dir.is_empty()).then(|| region_dir.into()),
                 ..Config::default()
             },
         );
@@ -45,12 +49,18 @@ pub(crate) fn perhaps_run(arguments: &[String]) {
 fn serve_until_told(address: &str, config: Config) -> ! {
     let config = Config {
         listen: address.parse().unwrap(),
-        memory: 32 << 20,
+        memory: Some(32 << 20),
         shards: Some(1),
         max_keys: Some(10_000),
         ..config
     };
-    let running = Server::start(config).unwrap();
+    let running = match Server::start(config) {
+        Ok(running) => running,
+        Err(error) => {
+            println!("{REFUSED}{error}");
+            std::process::exit(1);
+        }
+    };
     println!("{}", running.address());
     std::io::stdout().flush().unwrap();
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -71,24 +81,30 @@ pub(crate) struct Process {
 impl Process {
     /// A server on a free port, for clients that come by `way`.
     pub(crate) fn start(way: Way) -> Self {
-        Self::spawn(way, FREE_PORT, LEASE)
+        Self::spawn(way, FREE_PORT, LEASE, None)
     }
 
     pub(crate) fn start_at(way: Way, address: &str) -> Self {
-        Self::spawn(way, address, LEASE)
+        Self::spawn(way, address, LEASE, None)
+    }
+
+    /// A server whose table lies in the folder `region_dir`; at a free port if `address` is `None`.
+    pub(crate) fn start_on(way: Way, address: Option<&str>, region_dir: &Path) -> Self {
+        Self::spawn(way, address.unwrap_or(FREE_PORT), LEASE, Some(region_dir))
     }
 
     /// A server that ends sessions when they have been silent for `lease`.
     pub(crate) fn start_with_lease(way: Way, lease: Duration) -> Self {
-        Self::spawn(way, FREE_PORT, lease)
+        Self::spawn(way, FREE_PORT, lease, None)
     }
 
-    fn spawn(way: Way, address: &str, lease: Duration) -> Self {
+    fn spawn(way: Way, address: &str, lease: Duration, region_dir: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("farside.sock");
         let device = way.device().map(|device| device.to_string()).unwrap_or_default();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([SERVE, address, socket.to_str().unwrap(), &device, &lease.as_millis().to_string()])
+            .arg(region_dir.unwrap_or(Path::new("")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -96,7 +112,11 @@ impl Process {
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
         let mut this = Self { child, address: String::new(), input, _folder: folder };
         BufReader::new(output).read_line(&mut this.address).unwrap();
-        assert!(!this.address.is_empty(), "the server did not start");
+        assert!(
+            !this.address.is_empty() && !this.address.starts_with(REFUSED),
+            "no server: {}",
+            this.address
+        );
         this.address.truncate(this.address.trim_end().len());
         this
     }

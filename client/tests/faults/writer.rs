@@ -65,6 +65,11 @@ pub(crate) fn key(number: u64) -> String {
     format!("key/{number}")
 }
 
+/// The number of the first update of one of several writers who have no key in common.
+pub(crate) fn first_of(writer: u64) -> u64 {
+    writer << 40
+}
+
 /// The update with this number: a key, and the value that is put there, or `None` if it is deleted.
 pub(crate) fn update(number: u64) -> (String, Option<Vec<u8>>) {
     // Parts that say nothing about each other.
@@ -72,7 +77,7 @@ pub(crate) fn update(number: u64) -> (String, Option<Vec<u8>>) {
     let (at, kind, len) = (random % KEYS, random / KEYS % 100, random / KEYS / 100 % 1_000);
     let len = if kind == 99 { 20_000 } else { 8 + len as usize };
     let value = || number.to_le_bytes().into_iter().cycle().take(len).collect();
-    (key(at), (kind >= 20).then(value))
+    (key(number >> 40 << 20 | at), (kind >= 20).then(value))
 }
 
 /// Numbers that look random, of numbers in sequence (the finalizer of SplitMix64).
@@ -96,6 +101,15 @@ impl Writer {
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();
         Self { child, output }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until so many more updates have ended. Returns what was said of them.
+    pub(crate) fn hear(&mut self, ended: u64) -> Vec<Told> {
+        self.wait(ended).into_iter().map(Told::of).collect()
     }
 
     /// Stops it some time after so many updates have ended. Returns what it has said, to the last update that ended.

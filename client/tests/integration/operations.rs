@@ -13,7 +13,7 @@ fn stored(put: Put) -> Version {
 /// A client that leases blocks of its own asks the server when there are none of a size.
 #[test]
 fn small_records_find_room_in_memory_that_large_ones_left() {
-    let config = Config { memory: 4 << 20, shards: Some(1), ..Config::default() };
+    let config = Config { memory: Some(4 << 20), shards: Some(1), ..Config::default() };
     let farside = Embedded::start(config, Way::Shm.builder()).unwrap();
     let mut session = farside.session().unwrap();
     let mut count = 0;
@@ -277,7 +277,7 @@ fn a_reader_reads_and_is_refused_updates() {
 #[test]
 fn memory_that_is_used_up_says_full_and_goes_on_serving() {
     for way in [Way::Shm, Way::Tcp] {
-        let small = Config { memory: 4 << 20, shards: Some(1), ..config() };
+        let small = Config { memory: Some(4 << 20), shards: Some(1), ..config() };
         let farside = Embedded::start(small, way.builder().deadline(Duration::from_secs(2))).unwrap();
         let mut session = farside.session().unwrap();
         let value = vec![7; 60_000];

@@ -72,7 +72,7 @@ impl Way {
 /// Small, and with a short quarantine, so that blocks come round within a test.
 pub(crate) fn config() -> Config {
     Config {
-        memory: 48 << 20,
+        memory: Some(48 << 20),
         shards: Some(2),
         max_keys: Some(20_000),
         quarantine: Duration::from_millis(50),

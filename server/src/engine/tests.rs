@@ -7,7 +7,7 @@ fn an_operation_allocates_nothing() {
     let config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         socket: Socket::Off,
-        memory: 8 << 20,
+        memory: Some(8 << 20),
         threads: Some(1),
         ..Config::default()
     };

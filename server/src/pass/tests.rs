@@ -13,7 +13,7 @@ fn start() -> Running {
     let config = Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         socket: Socket::Off,
-        memory: 1 << 20,
+        memory: Some(1 << 20),
         shards: Some(2),
         max_keys: Some(1000),
         threads: Some(1),

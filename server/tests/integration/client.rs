@@ -18,7 +18,7 @@ pub(crate) fn config() -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         socket: Socket::Off,
-        memory: 8 << 20,
+        memory: Some(8 << 20),
         shards: Some(2),
         max_keys: Some(10_000),
         threads: Some(2),

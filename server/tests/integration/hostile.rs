@@ -130,7 +130,7 @@ fn who_may_only_read_cannot_make_the_server_hold_a_large_request() {
 fn large_requests_that_never_end_are_held_up_to_a_bound() {
     // So much is not copied in 20 ms on every machine.
     let quarantine = Duration::from_secs(1);
-    let running = start(Config { memory: 128 << 20, shards: Some(1), quarantine, ..config() });
+    let running = start(Config { memory: Some(128 << 20), shards: Some(1), quarantine, ..config() });
     let bytes = unfinished_put(16 << 20);
     // A budget of 64 MiB holds three of 16 MiB and a little.
     let mut holders: Vec<_> = (0..3).map(|_| Client::connect(&running)).collect();

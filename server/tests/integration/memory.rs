@@ -24,7 +24,7 @@ fn fill(client: &mut Client, value: &[u8]) -> usize {
 
 #[test]
 fn when_memory_is_used_up_nothing_is_lost_and_deletes_make_room() {
-    let running = start(Config { memory: 1 << 20, shards: Some(1), ..config() });
+    let running = start(Config { memory: Some(1 << 20), shards: Some(1), ..config() });
     let mut client = Client::connect(&running);
     let value = [5; 1000];
     let count = fill(&mut client, &value);
@@ -50,7 +50,7 @@ fn when_memory_is_used_up_nothing_is_lost_and_deletes_make_room() {
 #[test]
 fn memory_that_held_large_records_takes_small_ones_at_once() {
     let quarantine = Duration::from_millis(100);
-    let running = start(Config { memory: 4 << 20, shards: Some(1), quarantine, ..config() });
+    let running = start(Config { memory: Some(4 << 20), shards: Some(1), quarantine, ..config() });
     let mut client = Client::connect(&running);
     let count = fill(&mut client, &[5; 1000]);
     let (_, message) = client.put("tiny", b"x").error();
@@ -72,7 +72,7 @@ fn memory_that_held_large_records_takes_small_ones_at_once() {
 
 #[test]
 fn updates_go_on_for_ever_in_little_memory() {
-    let running = start(Config { memory: 1 << 20, shards: Some(1), ..config() });
+    let running = start(Config { memory: Some(1 << 20), shards: Some(1), ..config() });
     let mut client = Client::connect(&running);
     // Five times the memory, all to one key.
     for round in 0..5_000u32 {
@@ -112,7 +112,7 @@ fn a_full_index_is_full_and_serves_what_it_has() {
 
 #[test]
 fn memory_of_expired_keys_is_found_when_it_is_needed() {
-    let running = start(Config { memory: 1 << 20, shards: Some(1), ..config() });
+    let running = start(Config { memory: Some(1 << 20), shards: Some(1), ..config() });
     let mut client = Client::connect(&running);
     let expires_at_ms =
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64 + 1;

@@ -11,7 +11,7 @@ fn start() -> (Running, SocketAddr) {
         listen: "127.0.0.1:0".parse().unwrap(),
         socket: Socket::Off,
         metrics: Some("127.0.0.1:0".parse().unwrap()),
-        memory: 4 << 20,
+        memory: Some(4 << 20),
         ..Config::default()
     };
     let running = Server::start(config).unwrap();

@@ -148,7 +148,7 @@ fn pipelined_requests_are_answered_in_order() {
 fn the_largest_value_goes_in_and_out() {
     // An unoptimized build takes longer to copy it than the quarantine of the other tests.
     let quarantine = Duration::from_secs(2);
-    let running = start(Config { memory: 64 << 20, shards: Some(1), quarantine, ..config() });
+    let running = start(Config { memory: Some(64 << 20), shards: Some(1), quarantine, ..config() });
     let mut client = Client::connect(&running);
     let mut value = vec![7; VALUE_LEN_MAX];
     let (first, last) = (b"first", b"last");

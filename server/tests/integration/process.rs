@@ -196,6 +196,29 @@ fn absurdly_many_connections_are_no_reason_to_allow_few() {
 }
 
 #[test]
+fn a_table_in_a_folder_has_one_server_after_the_other_however_they_end() {
+    let (runtime, shm) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let folder = shm.path().join("table");
+    let arguments = ["--region-dir", folder.to_str().unwrap()];
+    let of_table = [&["--json", "-p", "0"][..], &arguments].concat();
+    for signal in [Signal::KILL, Signal::TERM, Signal::KILL] {
+        let process = Process::start(&runtime, &arguments);
+        let (code, message) = refused(&runtime, &of_table);
+        assert_eq!(code, 1, "{message}");
+        let pid = format!("by process {} (farside-server)", process.child.id());
+        assert!(message.contains(&pid) || message.contains("is another server's:"), "{message}");
+        process.signal(signal);
+        process.end();
+    }
+    let (code, message) = refused(&runtime, &[&of_table[..], &["--memory", "9MiB"]].concat());
+    assert_eq!(code, 2);
+    assert!(message.contains("leave --memory out"), "{message}");
+    let (code, message) = refused(&runtime, &[&of_table[..], &["--huge-pages", "on"]].concat());
+    assert_eq!(code, 2);
+    assert!(message.contains("hugetlbfs"), "{message}");
+}
+
+#[test]
 fn a_path_too_long_for_a_socket_leaves_nothing() {
     let runtime = tempfile::tempdir().unwrap();
     let long = runtime.path().join("x".repeat(100));

@@ -44,7 +44,7 @@ pub(crate) fn rdma_devices(what: &str) -> Vec<IpAddr> {
 pub(crate) fn config(rdma: Option<IpAddr>) -> Config {
     // A short quarantine, so that blocks come round within the test.
     Config {
-        memory: 32 << 20,
+        memory: Some(32 << 20),
         quarantine: Duration::from_millis(20),
         rdma: rdma.map(|address| (address, 0).into()),
         memory_windows: rdma.is_some() && std::env::var_os(WINDOWS_VARIABLE).is_some(),

@@ -6,7 +6,7 @@
 mod settings;
 
 use clap::Parser;
-use farside_server::{Running, Server, StartError};
+use farside_server::{RegionError, Running, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use settings::{Cli, LogFormat, Settled};
 use std::env::VarError;
@@ -49,7 +49,9 @@ fn main() -> ExitCode {
     allow_connections(config.max_connections);
     let running = match Server::start(config) {
         Ok(running) => running,
-        Err(error @ StartError::Config(_)) => return complain(&error, WRONG_USAGE),
+        Err(error @ (StartError::Config(_) | StartError::Region(RegionError::Contradiction { .. }))) => {
+            return complain(&error, WRONG_USAGE);
+        }
         Err(error) => return complain(&error, FAILED),
     };
     if json && let Err(error) = print_facts(&running) {

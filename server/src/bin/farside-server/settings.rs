@@ -72,7 +72,11 @@ struct Settings {
     #[arg(long, value_name = "ADDRESS:PORT", env = "FARSIDE_METRICS")]
     metrics: Option<SocketAddr>,
 
-    /// Memory for index and records [default: 1GiB]
+    /// Folder on a tmpfs or hugetlbfs in which the table outlives the server, such as /dev/shm/farside [default: none]
+    #[arg(long, value_name = "PATH", env = "FARSIDE_REGION_DIR")]
+    region_dir: Option<PathBuf>,
+
+    /// Memory for index and records [default: 1GiB, or what the table in --region-dir has]
     #[arg(long, value_name = "SIZE", env = "FARSIDE_MEMORY", value_parser = size)]
     memory: Option<ByteSize>,
 
@@ -219,6 +223,7 @@ impl Settings {
             gid_index: self.gid_index.or(other.gid_index),
             memory_windows: self.memory_windows.or(other.memory_windows),
             metrics: self.metrics.or(other.metrics),
+            region_dir: self.region_dir.or(other.region_dir),
             memory: self.memory.or(other.memory),
             shards: self.shards.or(other.shards),
             max_keys: self.max_keys.or(other.max_keys),
@@ -264,7 +269,8 @@ impl Settings {
             rdma: self.rdma.map(|address| SocketAddr::new(address, 0)),
             memory_windows: self.memory_windows.unwrap_or(default.memory_windows),
             metrics: self.metrics,
-            memory: self.memory.map_or(default.memory, |size| size.as_u64()),
+            region_dir: self.region_dir,
+            memory: self.memory.map(|size| size.as_u64()),
             shards: self.shards,
             max_keys: self.max_keys,
             huge_pages: match self.huge_pages {
@@ -329,7 +335,7 @@ mod tests {
     fn flags_go_before_the_file() {
         let file = "port = 1\nmemory = \"64MiB\"\ninsecure = true\nquarantine = \"50ms\"";
         let config = config(&["-p", "2", "--session-lease", "3s", "--insecure=false"], file);
-        assert_eq!((config.listen.port(), config.memory, config.insecure), (2, 64 << 20, false));
+        assert_eq!((config.listen.port(), config.memory, config.insecure), (2, Some(64 << 20), false));
         assert_eq!((config.quarantine.as_millis(), config.session_lease.as_secs()), (50, 3));
     }
 
@@ -345,6 +351,7 @@ mod tests {
             gid-index = 9
             memory-windows = true
             metrics = "[::1]:9100"
+            region-dir = "/dev/shm/f"
             memory = "2MiB"
             shards = 3
             max-keys = 4
@@ -366,7 +373,8 @@ mod tests {
             rdma: Some("10.0.0.1:0".parse().unwrap()),
             memory_windows: true,
             metrics: Some("[::1]:9100".parse().unwrap()),
-            memory: 2 << 20,
+            region_dir: Some("/dev/shm/f".into()),
+            memory: Some(2 << 20),
             shards: Some(3),
             max_keys: Some(4),
             huge_pages: HugePages::Never,
