@@ -20,6 +20,10 @@ pub(super) const SEND_REQUESTS: u32 = 512;
 /// were given up.
 const HELD_REQUESTS: usize = SEND_REQUESTS as usize / 2;
 
+/// Work requests of a list for which there is one completion, at most about: so much of it can be dealt with while the
+/// device is at the rest.
+const SIGNALLED_TOGETHER: usize = 16;
+
 /// Completions that are taken from the device at a time.
 const POLL_BATCH: usize = 16;
 
@@ -161,15 +165,22 @@ impl Queue {
             list.signal_last();
             self.pair.post_send(list)?;
         }
-        self.push(list, token, lane, shard, chain, |_| None)
+        self.push(list, token, lane, shard, chain, |_| None)?;
+        if list.silent() >= SIGNALLED_TOGETHER {
+            list.signal_last();
+        }
+        Ok(())
     }
 
-    /// From here on chains are held back.
+    /// From here on chains are held back. What has completed by now is known, and what completes later is not asked for.
     pub(super) fn hold(&self) {
         self.holds.set(true);
+        if !self.posted.borrow().is_empty() {
+            self.take_completions();
+        }
     }
 
-    /// Posts the chains that were held back, with one doorbell and one completion.
+    /// Posts the chains that were held back, with one doorbell.
     pub(super) fn release(&self) {
         self.holds.set(false);
         let mut held = self.held.borrow_mut();
@@ -252,7 +263,8 @@ impl Queue {
     /// Whether the chain in flight on `lane` has completed.
     pub(super) fn poll(&self, lane: &mut VerbsLane, chain: &mut Chain) -> Option<Result<(), Lost>> {
         let token = lane.flight.expect("asked for a chain that was posted");
-        let outcome = self.taken(token).or_else(|| self.take_completions().then(|| self.taken(token))?)?;
+        let asks = || !self.holds.get() && self.take_completions();
+        let outcome = self.taken(token).or_else(|| asks().then(|| self.taken(token))?)?;
         lane.flight = None;
         let answered = outcome.and_then(|()| lane.collect(chain));
         if outcome.is_ok() && answered.is_err() {
@@ -268,6 +280,8 @@ impl Queue {
     /// Takes out what is known of a chain.
     fn taken(&self, token: u32) -> Option<Result<(), Lost>> {
         let mut posted = self.posted.borrow_mut();
+        // They complete in order: where the oldest has not, none has.
+        posted.first()?.outcome.as_ref()?;
         let number = posted.iter().position(|posted| posted.token == token)?;
         let outcome = posted[number].outcome?;
         posted.remove(number);

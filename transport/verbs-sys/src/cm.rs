@@ -131,11 +131,11 @@ pub struct Depths {
 }
 
 impl Depths {
-    /// As many as `attributes` allow, up to 16.
+    /// As many as `attributes` allow: who posts a batch of READs waits whenever fewer may be under way.
     pub fn of_device(attributes: &DeviceAttributes) -> Self {
         Self {
-            initiator_depth: attributes.initiator_depth_max.min(16),
-            responder_resources: attributes.responder_resources_max.min(16),
+            initiator_depth: attributes.initiator_depth_max,
+            responder_resources: attributes.responder_resources_max,
         }
     }
 

@@ -246,6 +246,12 @@ impl<'a, const N: usize> SendList<'a, N> {
         Ok(())
     }
 
+    /// How many requests at its end have no completion.
+    #[inline]
+    pub fn silent(&self) -> usize {
+        self.silent as usize
+    }
+
     /// Gives the last request a completion, if there is one and it has none.
     #[inline]
     pub fn signal_last(&mut self) {
