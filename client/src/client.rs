@@ -148,7 +148,7 @@ impl Client {
         options: PutOptions,
     ) -> Result<Put> {
         let record = Record::new(Key::new(key.as_ref())?, value.as_ref())?;
-        let expires_at_ms = expires_at_ms(options.ttl, clock::wall_ms());
+        let expires_at_ms = expires_at_ms(options.ttl, clock::wall_ms);
         let mut task = PutTask { record: Record { expires_at_ms, ..record }, condition: options.condition };
         self.run(&mut task).await
     }

@@ -155,7 +155,7 @@ impl Session {
         options: PutOptions,
     ) -> Result<Put> {
         let record = Record::new(Key::new(key.as_ref())?, value.as_ref())?;
-        let expires_at_ms = expires_at_ms(options.ttl, clock::wall_ms());
+        let expires_at_ms = expires_at_ms(options.ttl, clock::wall_ms);
         let mut task = PutTask { record: Record { expires_at_ms, ..record }, condition: options.condition };
         run(&mut self.core, &self.shared, self.deadline, &mut task)
     }

@@ -211,9 +211,10 @@ pub enum Delete {
     },
 }
 
-/// When a value stored now with `ttl` expires, milliseconds of the Unix epoch; 0: never.
-pub(crate) fn expires_at_ms(ttl: Option<Duration>, now_ms: u64) -> u64 {
-    ttl.map_or(0, |ttl| now_ms.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1)))
+/// When a value stored with `ttl` at `now_ms`, which is asked for only with one, expires: milliseconds of the Unix epoch;
+/// 0: never.
+pub(crate) fn expires_at_ms(ttl: Option<Duration>, now_ms: impl FnOnce() -> u64) -> u64 {
+    ttl.map_or(0, |ttl| now_ms().saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1)))
 }
 
 /// One figure or fact about a server, as its metrics name it.
@@ -225,10 +226,10 @@ mod tests {
 
     #[test]
     fn a_ttl_shorter_than_a_millisecond_still_expires() {
-        assert_eq!(expires_at_ms(None, 1000), 0);
-        assert_eq!(expires_at_ms(Some(Duration::from_nanos(1)), 1000), 1001);
-        assert_eq!(expires_at_ms(Some(Duration::from_secs(5)), 1000), 6000);
-        assert_eq!(expires_at_ms(Some(Duration::MAX), 1000), u64::MAX);
+        assert_eq!(expires_at_ms(None, || 1000), 0);
+        assert_eq!(expires_at_ms(Some(Duration::from_nanos(1)), || 1000), 1001);
+        assert_eq!(expires_at_ms(Some(Duration::from_secs(5)), || 1000), 6000);
+        assert_eq!(expires_at_ms(Some(Duration::MAX), || 1000), u64::MAX);
     }
 
     #[test]

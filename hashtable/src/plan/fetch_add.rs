@@ -67,8 +67,9 @@ pub async fn fetch_add<I: Io>(
         match target {
             Ok(target) => {
                 let link = Link::NextOther(publication.draft.locator);
-                if let Superseded::Won = publication.replace(io, table, &target, link, duties).await? {
-                    return Ok(added(&publication, target.slot()));
+                let slot = target.slot();
+                if let Superseded::Won = publication.replace(io, table, target, link, duties).await? {
+                    return Ok(added(&publication, slot));
                 }
                 // Ends: each time another operation on the key took effect.
                 op.check_deadline(io)?;

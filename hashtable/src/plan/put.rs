@@ -56,7 +56,7 @@ pub async fn put<I: Io>(
     let mut publication = Publication::new(io, op, record, lease);
     let link = publication.link(condition);
     if let Some(hint) = hint.filter(|hint| table.admits(op.began_ns, hint) && serves(condition, hint)) {
-        match publication.replace(io, table, &Target::hinted(op, &hint), link, duties).await? {
+        match publication.replace(io, table, Target::hinted(op, &hint), link, duties).await? {
             Superseded::Won => return Ok(publication.stored(op, hint.slot)),
             // The hint was old. What the CAS returned is not verified, so nothing may be concluded from it.
             Superseded::Beaten(link)
@@ -83,7 +83,7 @@ pub async fn put<I: Io>(
                     _ => {}
                 }
                 let target = Target::found(&found);
-                match publication.replace(io, table, &target, link, duties).await? {
+                match publication.replace(io, table, target, link, duties).await? {
                     Superseded::Won => return Ok(publication.stored(op, found.slot)),
                     // Between this operation's verified read and its CAS another blind write took effect: this one
                     // is ordered just before it. Void past the quarantine, when the word may be of another life.
@@ -195,14 +195,14 @@ impl Publication {
         &mut self,
         io: &mut I,
         table: &Table,
-        target: &Target,
+        target: Target,
         link: Link,
         duties: &mut Duties,
     ) -> Result<Superseded, Failure> {
         let outcome = supersede(io, table, target.locator, target.life, link, Some(&mut self.draft)).await?;
         if matches!(outcome, Superseded::Won) {
             duties.published.push(self.draft.life);
-            let mut forward = target.forward.clone();
+            let mut forward = target.forward;
             forward.lead_past(target.locator, target.life, Some(self.draft.locator));
             if mutation::is(Mutation::RetireAtTheLink) {
                 duties.retired.extend(forward.skipped.iter().copied());
