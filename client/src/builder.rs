@@ -105,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// The longest time for each operation, and for connecting. Default: 5 s.
+    /// The longest time for each operation, and for each attempt to connect, which never takes more than 10 s.
+    /// Default: 5 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

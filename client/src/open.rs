@@ -13,6 +13,10 @@ use farside_transport::shm::{self, AttachError, attach};
 use farside_transport::verbs::{Connector, SetupError};
 use farside_transport::{Address, AtomicScope, Capabilities, host};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest that one attempt to connect may take: a try that a bad network has swallowed keeps nobody from the next.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 impl Connection {
     /// Connects as `settings` say.
@@ -82,7 +86,7 @@ async fn reach(settings: &Settings, thread: &Arc<IoThread>) -> Result<Reach, Fai
         token: settings.token.clone(),
         rights: if settings.read_only { Rights::Read } else { Rights::ReadWrite },
         name: settings.name.clone(),
-        connect_timeout: settings.deadline,
+        connect_timeout: settings.deadline.min(CONNECT_TIMEOUT_MAX),
         ..Options::new(settings.address.clone())
     };
     let wanted = settings.transport;

@@ -24,6 +24,10 @@ const FORWARDS_BATCH: usize = 64;
 const FORWARDS_TOGETHER: usize = FORWARDS_BATCH;
 /// Blocks are reported when this many wait: with leases of 256 that makes one request in a hundred updates.
 const REPORT_BATCH: usize = 256;
+/// What the buffers of one of many operations under way together may keep: a batch of long records is not to take their
+/// memory for good.
+const LANE_KEPT_MAX: usize = 64 << 10;
+
 /// The longest that one forward may take; what is not done then is left to the server's sweep.
 const FORWARD_NS_MAX: u64 = 10_000_000;
 
@@ -272,6 +276,7 @@ impl OneSided {
             };
             done(number, task, (attempt, outcome), (left, counts), lane.incoming());
         }
+        lanes.retain(|lane| lane.bytes() <= LANE_KEPT_MAX);
     }
 
     /// Touches the hints of keys that are looked up next, and then the records they lead to, if there are so many keys

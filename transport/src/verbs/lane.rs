@@ -115,6 +115,13 @@ impl VerbsLane {
         Ok(())
     }
 
+    /// How much memory it keeps.
+    pub fn bytes(&self) -> usize {
+        self.buffers.incoming.len()
+            + self.buffers.outgoing.len()
+            + self.registered.as_ref().map_or(0, |it| it.len())
+    }
+
     /// Whether the buffers hold what `chain` says it needs.
     pub(super) fn holds(&self, chain: &Chain) -> bool {
         out_len(chain) <= self.buffers.outgoing.len() && in_len(chain) <= self.buffers.incoming.len()

@@ -19,17 +19,18 @@ pub struct Rdma {
     /// The byte of DSCP and ECN bits on RoCE's packets, and on InfiniBand what the subnet manager makes a service
     /// level of; perftest's `-T`. `None`: the system's.
     pub type_of_service: Option<u8>,
-    /// A lost packet is sent again after 4.096 us x 2^this, times up to four, 1 to 31; perftest's `-u`. Default: 12.
-    /// iWARP leaves this to TCP.
+    /// A lost packet is sent again after 4.096 us x 2^this, times up to four, 1 to 31; perftest's `-u`. Default: 14,
+    /// perftest's. iWARP leaves this to TCP.
     pub ack_timeout: u8,
     /// How often a lost packet is sent again, at most 6. Default: 6. iWARP leaves this to TCP.
     pub retry_count: u8,
 }
 
 impl Default for Rdma {
-    /// A dead peer is noticed within half a second. librdmacm's own choice would stall for seconds on each lost packet.
+    /// A dead peer is noticed within two seconds. librdmacm's own choice would stall for seconds on each lost packet; with
+    /// less, a peer that is merely busy is asked twice, which a software device can take amiss.
     fn default() -> Self {
-        Self { device: None, type_of_service: None, ack_timeout: 12, retry_count: 6 }
+        Self { device: None, type_of_service: None, ack_timeout: 14, retry_count: 6 }
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
         let mut found = QueuePairSettings {
             state: QueuePairState::ReadyToSend,
             peer: 17,
-            ack_timeout: 12,
+            ack_timeout: 14,
             retry_count: 6,
             rnr_retry_count: 6,
             initiator_depth: 16,
@@ -122,7 +123,7 @@ mod tests {
         };
         assert!(asked.not_taken(&found).is_empty());
         (found.ack_timeout, found.traffic_class) = (19, 0);
-        assert_eq!(asked.not_taken(&found), ["ack timeout 19, not 12", "type of service 0, not 104"]);
+        assert_eq!(asked.not_taken(&found), ["ack timeout 19, not 14", "type of service 0, not 104"]);
         assert_eq!(Rdma::default().not_taken(&found).len(), 1);
     }
 }

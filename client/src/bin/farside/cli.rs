@@ -87,7 +87,7 @@ pub(crate) struct RdmaFlags {
     /// Type of service of the packets: DSCP and ECN bits [default: the system's]
     #[arg(short = 'T', long, global = true, value_name = "0-255")]
     pub(crate) tos: Option<u8>,
-    /// A lost packet is sent again after 4.096 us x 2^N, up to four times that [default: 12]
+    /// A lost packet is sent again after 4.096 us x 2^N, up to four times that [default: 14]
     #[arg(short = 'u', long, global = true, value_name = "N", value_parser = value_parser!(u8).range(1..=31))]
     pub(crate) ack_timeout: Option<u8>,
     /// How often a lost packet is sent again [default: 6]
