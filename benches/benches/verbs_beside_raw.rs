@@ -4,18 +4,20 @@
 //! beside a READ of as many bytes, an UPDATE beside [WRITE, CAS], a DELETE beside a CAS. The bare ones go to a second
 //! table, into memory that nobody uses.
 //!
+//! How many GETs a second go through batches of several sizes, beside as many READs posted with one doorbell?
+//!
 //! And what does an UPDATE cost that the server makes, asked by SEND on the device, beside one asked over TCP?
 //!
 //! `FARSIDE_TEST_RDMA=ADDRESS cargo bench --bench verbs_beside_raw`; without it there is nothing to measure.
 
 use farside::server::Config;
 use farside::{Client, Embedded, TransportChoice};
-use farside_hashtable::{Chain, Step};
+use farside_hashtable::{Chain, Io as _, Step};
 use farside_protocol::wire::Wants;
 use farside_protocol::{Key, Record, Superblock};
 use farside_transport::channel::{Channel, IoThread, Options, block_on};
 use farside_transport::verbs::{Connector, Verbs, VerbsLane};
-use farside_transport::{Denied, Fabric as _, Lane as _, Posted};
+use farside_transport::{Counts, Denied, Fabric as _, Lane as _, LaneIo, Posted, drive_together};
 use hdrhistogram::Histogram;
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -23,6 +25,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const VALUE_LEN: usize = 64;
+const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// As many as a client leases at a time.
+const BLOCKS: usize = 256;
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -53,6 +58,24 @@ fn main() {
         |raw| raw.read(len),
         &mut raw,
     );
+    let keys: Vec<_> = (0..BATCHES[BATCHES.len() - 1]).map(|number| format!("key {number:02}")).collect();
+    for key in &keys {
+        session.put(key, value).expect("stored");
+    }
+    for batch in BATCHES {
+        let mut times = [histogram(), histogram()];
+        for _ in 0..rounds / batch as u32 {
+            record(&mut times[0], || {
+                session.get_many(&keys[..batch], |_, value| {
+                    assert!(black_box(value).expect("no failure").is_some())
+                });
+            });
+            record(&mut times[1], || raw.read_together(len, batch));
+        }
+        print(&format!("{batch} GETs together"), &format!("{batch} READs together"), &times);
+        let rate = |times: &Histogram<u64>| batch as f64 * 1e9 / times.mean();
+        println!("rate {batch} together: {:.0} GETs/s, {:.0} READs/s", rate(&times[0]), rate(&times[1]));
+    }
     if raw.has_atomics {
         compare(
             "UPDATE",
@@ -70,7 +93,7 @@ fn main() {
             record(&mut times[0], || {
                 black_box(session.delete(doomed).expect("no failure"));
             });
-            record(&mut times[1], || raw.swap());
+            record(&mut times[1], || raw.swap(len));
         }
         print("DELETE", "CAS", &times);
     }
@@ -110,8 +133,11 @@ fn start(rdma: IpAddr) -> Embedded {
 struct Raw {
     fabric: Verbs,
     lane: VerbsLane,
+    lanes: Vec<VerbsLane>,
     shard: Superblock,
-    swapped: u64,
+    turn: usize,
+    /// The first words of the blocks.
+    words: [u64; BLOCKS],
     has_atomics: bool,
     // The session and its server, which end last.
     _channel: Channel,
@@ -130,7 +156,18 @@ impl Raw {
         let shard = channel.welcome().shards[0];
         let has_atomics = fabric.capabilities().atomics != farside_transport::AtomicScope::None;
         let lane = fabric.open_lane();
-        Self { fabric, lane, shard, swapped: 0, has_atomics, _channel: channel, _table: table }
+        let lanes = std::iter::repeat_with(|| fabric.open_lane()).take(BATCHES[BATCHES.len() - 1]).collect();
+        Self {
+            fabric,
+            lane,
+            lanes,
+            shard,
+            turn: 0,
+            words: [0; BLOCKS],
+            has_atomics,
+            _channel: channel,
+            _table: table,
+        }
     }
 
     /// The last bytes of the heap.
@@ -138,25 +175,51 @@ impl Raw {
         self.shard.geometry.region_len() - 4096
     }
 
+    /// Where the record of a turn would be: an UPDATE writes each to another block than the one before, and swaps in
+    /// the one before. Emulation remembers where it was last, and is slower elsewhere.
+    fn block(&self, turn: usize, len: usize) -> u64 {
+        self.at() - ((1 + turn % BLOCKS) * len.next_multiple_of(64)) as u64
+    }
+
     fn read(&mut self, len: usize) {
         self.lane.reserve_incoming(len);
         self.run(Chain::from_iter([Step::read(self.at(), len, 0)]));
     }
 
-    fn write_and_swap(&mut self, len: usize) {
-        self.lane.outgoing(len);
-        let swap = self.next_swap();
-        self.run(Chain::from_iter([Step::write(self.at(), len), swap]));
+    fn read_together(&mut self, len: usize, count: usize) {
+        let (at, until_ns) = (self.at(), self.fabric.now() + LIMIT.as_nanos() as u64);
+        let plans = self.lanes[..count].iter_mut().map(|lane| {
+            let fabric = &self.fabric;
+            async move {
+                let mut counts = Counts::default();
+                lane.reserve_incoming(len);
+                let mut chain = Chain::from_iter([Step::read(at, len, 0)]);
+                LaneIo::new(fabric, lane, &mut counts, 0, until_ns).run(&mut chain).await
+            }
+        });
+        assert!(drive_together(&self.fabric, plans).iter().all(Result::is_ok));
     }
 
-    fn swap(&mut self) {
-        let swap = self.next_swap();
+    /// The bytes begin with the number of the turn.
+    fn write_and_swap(&mut self, len: usize) {
+        let swap = self.next_swap(len);
+        self.words[self.turn % BLOCKS] = self.turn as u64;
+        self.lane.outgoing(len)[..8].copy_from_slice(&self.turn.to_le_bytes());
+        let write = Step::write(self.block(self.turn, len), len);
+        self.run(Chain::from_iter([write, swap]));
+    }
+
+    fn swap(&mut self, len: usize) {
+        let swap = self.next_swap(len);
         self.run(Chain::from_iter([swap]));
     }
 
-    fn next_swap(&mut self) -> Step {
-        self.swapped += 1;
-        Step::compare_swap(self.at() + 2048, self.swapped - 1, self.swapped)
+    /// In the block of the turn before.
+    fn next_swap(&mut self, len: usize) -> Step {
+        let (before, new) = (self.turn, u64::MAX - self.turn as u64);
+        self.turn += 1;
+        let expect = std::mem::replace(&mut self.words[before % BLOCKS], new);
+        Step::compare_swap(self.block(before, len), expect, new)
     }
 
     fn run(&mut self, mut chain: Chain) {
@@ -167,6 +230,7 @@ impl Raw {
             }
         }
         assert_eq!(posted, Posted::Done(Ok(())));
+        assert!(chain.iter().all(|step| !matches!(step, Step::CompareSwap { .. }) || step.outcome().is_ok()));
     }
 }
 
