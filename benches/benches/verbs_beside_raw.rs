@@ -67,7 +67,7 @@ fn main() {
         for _ in 0..rounds / batch as u32 {
             record(&mut times[0], || {
                 session.get_many(&keys[..batch], |_, value| {
-                    assert!(black_box(value).expect("no failure").is_some())
+                    assert!(black_box(value).expect("no failure").is_some());
                 });
             });
             record(&mut times[1], || raw.read_together(len, batch));

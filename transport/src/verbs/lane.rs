@@ -119,7 +119,7 @@ impl VerbsLane {
     pub fn bytes(&self) -> usize {
         self.buffers.incoming.len()
             + self.buffers.outgoing.len()
-            + self.registered.as_ref().map_or(0, |it| it.len())
+            + self.registered.as_ref().map_or(0, MemoryRegion::len)
     }
 
     /// Whether the buffers hold what `chain` says it needs.
